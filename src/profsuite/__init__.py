@@ -1,0 +1,55 @@
+"""profsuite: where a PyTorch job's time and memory go, and what to change.
+
+``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``.
+Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.report import Report, analyze
+    from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
+    from profsuite.trace.load import find_ranks, load
+    from profsuite.trace.model import Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MissingExtraError",
+    "ProfsuiteError",
+    "Report",
+    "SelectionError",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "analyze",
+    "find_ranks",
+    "load",
+]
+
+_HOME = {
+    "Report": "profsuite.analyzers.report",
+    "analyze": "profsuite.analyzers.report",
+    "MissingExtraError": "profsuite.errors",
+    "ProfsuiteError": "profsuite.errors",
+    "SelectionError": "profsuite.errors",
+    "TraceError": "profsuite.errors",
+    "find_ranks": "profsuite.trace.load",
+    "load": "profsuite.trace.load",
+    "Trace": "profsuite.trace.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'profsuite' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The trace model: schema, tables, readers, store.  Imports nothing else of profsuite but errors."""
