@@ -1,0 +1,10 @@
+"""The command line: one file a command, each of them glue between the reader, the analyzers and the exporters."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """The ``profsuite`` program."""
+    from profsuite.cli.app import app
+
+    app(prog_name="profsuite")

@@ -1,0 +1,150 @@
+"""The ``profsuite`` program: finds commands, and turns every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from profsuite import __version__
+from profsuite.errors import ProfsuiteError
+
+COMMANDS = ("analyze", "info", "convert", "query", "doctor", "completion")
+"""Every command; each lives in the module of its name, as the attribute ``command``."""
+
+FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
+"""Exit codes other than 0; docs/reference/cli.md explains them."""
+
+EPILOG = """\b
+Exit codes:
+  0    done
+  1    a finding at or above --fail-on
+  2    the input cannot be read, or the command line is wrong
+  3    a fault of profsuite itself (PROFSUITE_DEBUG=1 shows the traceback)
+  130  interrupted
+"""
+
+
+class Commands(click.Group):
+    """A group that imports a command's module only when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which ``--help`` shows them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"profsuite.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but a file in place of a command is told what to do."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if args and os.path.exists(args[0]):  # noqa: PTH110
+                raise click.UsageError(f"{args[0]!r} is a file: profsuite analyze {args[0]}", ctx=ctx) from error
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; whatever goes wrong becomes a ``click`` exception with a one-line message."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            # The reader of our output has left (| head): nothing more to say, also at shutdown.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+        except (click.exceptions.Exit, click.ClickException, click.Abort, KeyboardInterrupt):
+            raise
+        except ProfsuiteError as error:
+            raise Failure(str(error), UNREADABLE) from error
+        except MemoryError as error:
+            raise Failure(
+                "not enough memory: --max-memory 2GB streams the trace through the cache", UNREADABLE
+            ) from error
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{place}{error.strerror or error}", UNREADABLE) from error
+        except Exception as error:
+            if os.environ.get("PROFSUITE_DEBUG"):
+                raise
+            raise Failure(
+                f"{_place(error)}: {type(error).__name__}: {error} (a fault of profsuite, please report it; "
+                "PROFSUITE_DEBUG=1 shows the traceback)",
+                INTERNAL,
+            ) from error
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """As click's, but an error is one line on stderr, and an interrupt exits with 130."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            program = error.ctx.command_path if error.ctx else "profsuite"
+            _say(f"{program}: {error.format_message()} (see {program} --help)")
+            code = error.exit_code
+        except click.ClickException as error:
+            _say(f"profsuite: {error.format_message()}")
+            code = error.exit_code
+        except click.Abort:
+            _say("profsuite: interrupted")
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+class Failure(click.ClickException):
+    """An error that ends the program with ``exit_code``."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def one_line(text: str) -> str:
+    """``text`` as one line that is safe to print: control characters and line ends become blanks."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _say(text: str) -> None:
+    click.echo(one_line(text), err=True)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "unknown place"
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"  # noqa: PTH119
+
+
+@click.command(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="profsuite", message="%(prog)s %(version)s")
+def app() -> None:
+    r"""Where a PyTorch job's time and memory go, and what to change.
+
+    \b
+    Examples:
+      profsuite analyze trace.json.gz
+      profsuite analyze run_folder/ --format html --output report.html
+      profsuite query "SELECT name, sum(dur) FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json
+    """
