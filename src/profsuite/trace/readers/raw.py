@@ -6,12 +6,13 @@ into the tables of ``schema.py``.  Nothing here knows a file format.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 @dataclass(slots=True)
@@ -24,6 +25,31 @@ class Remark:
     message: str
 
 
+def remark_message(kind: str, count: int, phases: dict[str, int] | None = None) -> str:
+    """The sentence for a reader's remark; both readers use it.  ``phases``: unsupported ph -> count."""
+    events = "1 event" if count == 1 else f"{count:,} events"
+    match kind:
+        case "repaired":
+            return f"{events} broke JSON's rules in a way that left no doubt; kept."
+        case "dropped":
+            return f"{events} could not be read and were left out; all others were kept."
+        case "truncated":
+            return "The file ends before its end; everything up to there was kept."
+        case "empty":
+            return "The file holds no events. Was step() called, and did the schedule reach its active steps?"
+        case "negative_duration":
+            return f"{events} had a negative duration; set to 0."
+        case "missing_duration":
+            return f"{events} had no duration; set to 0."
+        case "trailing_data":
+            return "Data after the end of the document was ignored."
+        case "unsupported":
+            which = ", ".join(f"{n:,} of ph {ph!r}" for ph, n in sorted((phases or {}).items()))
+            return f"{events} of a phase that profsuite does not read: {which}."
+        case _:
+            raise ValueError(f"no such remark: {kind}")
+
+
 @dataclass(slots=True)
 class RawTrace:
     """Raw columns of one file.
@@ -31,13 +57,27 @@ class RawTrace:
     ``groups[group][column]`` is a 1-d array (see ``fields.GROUPS`` for order and kinds; a ``grid``
     field ``g`` is three columns ``g_x, g_y, g_z``).  ``pools[pool]`` holds the strings that codes
     of that pool index.  ``tracks`` are (pid, tid) texts, empty where absent.  ``header`` are the
-    top-level keys other than traceEvents with their raw JSON text.
+    top-level keys other than traceEvents with their raw JSON text.  ``error`` says why the input is
+    no trace at all ("empty", "not json", "no events": an object without traceEvents), None if it is one.
     """
 
-    groups: dict[str, dict[str, np.ndarray]]
+    groups: dict[str, dict[str, NDArray[Any]]]
     pools: dict[str, pa.StringArray]
     tracks: list[tuple[str, str]]
     header: list[tuple[str, str]]
     num_events: int
     num_bytes: int
     remarks: list[Remark] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a reader says how far it is: ``report(bytes done)``, bytes of the uncompressed input."""
+
+    report: Callable[[int], None] | None = None
+
+    def done(self, num_bytes: int) -> None:
+        """Tell the listener, if there is one."""
+        if self.report is not None:
+            self.report(num_bytes)

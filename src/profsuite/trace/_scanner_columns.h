@@ -1,0 +1,148 @@
+/* Columns that grow, and string pools that number strings by first appearance. */
+
+typedef struct {
+    char *data;
+    size_t width; /* bytes an element */
+} Column;
+
+typedef struct {
+    Column *columns;
+    int num_columns;
+    size_t rows, cap;
+} Group;
+
+/* Room for one more row in every column of the group. */
+static int group_grow(Group *g) {
+    size_t cap = g->cap ? g->cap + g->cap / 2 : 1024;
+    for (int i = 0; i < g->num_columns; i++) {
+        char *data = realloc(g->columns[i].data, cap * g->columns[i].width);
+        if (!data) return 0;
+        g->columns[i].data = data;
+    }
+    g->cap = cap;
+    return 1;
+}
+
+static inline int group_reserve(Group *g) { return g->rows < g->cap || group_grow(g); }
+
+#define PUT(g, column, type, value) (((type *)(g)->columns[column].data)[(g)->rows] = (type)(value))
+
+typedef struct {
+    uint32_t hash, code_plus_one;
+} Slot;
+
+typedef struct {
+    u8 *data;          /* all strings, one after another */
+    size_t size, cap;  /* of data */
+    size_t *offsets;   /* count + 1 */
+    u8 *flawed;        /* not UTF-8 */
+    size_t count, count_cap;
+    Slot *slots;
+    size_t mask; /* slots - 1 */
+    int any_flawed;
+} Pool;
+
+static inline uint64_t hash_bytes(const u8 *p, size_t n) {
+    uint64_t h = 0x9E3779B97F4A7C15ull ^ n, w;
+    while (n >= 8) {
+        memcpy(&w, p, 8);
+        h = (h ^ w) * 0xD6E8FEB86659FD93ull;
+        h ^= h >> 32;
+        p += 8;
+        n -= 8;
+    }
+    if (n) {
+        w = 0;
+        memcpy(&w, p, n);
+        h = (h ^ w) * 0xD6E8FEB86659FD93ull;
+        h ^= h >> 32;
+    }
+    h *= 0xD6E8FEB86659FD93ull;
+    return h ^ (h >> 29);
+}
+
+static int valid_utf8(const u8 *p, size_t n) {
+    const u8 *end = p + n;
+    while (p < end) {
+        u8 c = *p++;
+        if (c < 0x80) continue;
+        int more;
+        uint32_t low, x;
+        if (c >= 0xC2 && c <= 0xDF) more = 1, low = 0x80, x = c & 0x1F;
+        else if ((c & 0xF0) == 0xE0) more = 2, low = 0x800, x = c & 0x0F;
+        else if (c >= 0xF0 && c <= 0xF4) more = 3, low = 0x10000, x = c & 0x07;
+        else return 0;
+        if (end - p < more) return 0;
+        while (more--) {
+            if ((*p & 0xC0) != 0x80) return 0;
+            x = x << 6 | (*p++ & 0x3F);
+        }
+        if (x < low || x > 0x10FFFF || (x >= 0xD800 && x <= 0xDFFF)) return 0;
+    }
+    return 1;
+}
+
+static int pool_rehash(Pool *pool, size_t slots) {
+    Slot *fresh = calloc(slots, sizeof *fresh);
+    if (!fresh) return 0;
+    for (size_t i = 0; pool->slots && i <= pool->mask; i++) {
+        Slot s = pool->slots[i];
+        if (!s.code_plus_one) continue;
+        size_t at = s.hash & (slots - 1);
+        while (fresh[at].code_plus_one) at = (at + 1) & (slots - 1);
+        fresh[at] = s;
+    }
+    free(pool->slots);
+    pool->slots = fresh;
+    pool->mask = slots - 1;
+    return 1;
+}
+
+/* The code of a string; -2 without memory. */
+static int32_t pool_code(Pool *pool, const u8 *p, size_t n) {
+    uint32_t hash = (uint32_t)hash_bytes(p, n);
+    if (!pool->slots && !pool_rehash(pool, 256)) return -2;
+    size_t at = hash & pool->mask;
+    for (; pool->slots[at].code_plus_one; at = (at + 1) & pool->mask) {
+        if (pool->slots[at].hash != hash) continue;
+        size_t code = pool->slots[at].code_plus_one - 1;
+        size_t start = pool->offsets[code];
+        if (pool->offsets[code + 1] - start == n && memcmp(pool->data + start, p, n) == 0) return (int32_t)code;
+    }
+    if (pool->count >= INT32_MAX - 1) return -2;
+    if (pool->count + 2 > pool->count_cap) {
+        size_t cap = pool->count_cap ? pool->count_cap * 2 : 256;
+        size_t *offsets = realloc(pool->offsets, cap * sizeof *offsets);
+        if (!offsets) return -2;
+        pool->offsets = offsets;
+        u8 *flawed = realloc(pool->flawed, cap);
+        if (!flawed) return -2;
+        pool->flawed = flawed;
+        pool->count_cap = cap;
+        if (pool->count == 0) pool->offsets[0] = 0;
+    }
+    if (pool->size + n > pool->cap) {
+        size_t cap = (pool->size + n) * 2 + 4096;
+        u8 *data = realloc(pool->data, cap);
+        if (!data) return -2;
+        pool->data = data;
+        pool->cap = cap;
+    }
+    if (n) memcpy(pool->data + pool->size, p, n);
+    pool->size += n;
+    size_t code = pool->count++;
+    pool->offsets[code + 1] = pool->size;
+    pool->flawed[code] = !valid_utf8(p, n);
+    pool->any_flawed |= pool->flawed[code];
+    pool->slots[at].hash = hash;
+    pool->slots[at].code_plus_one = (uint32_t)code + 1;
+    if (pool->count * 2 > pool->mask && !pool_rehash(pool, (pool->mask + 1) * 4)) return -2;
+    return (int32_t)code;
+}
+
+static void pool_free(Pool *pool) {
+    free(pool->data);
+    free(pool->offsets);
+    free(pool->flawed);
+    free(pool->slots);
+}

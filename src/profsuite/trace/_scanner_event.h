@@ -1,0 +1,659 @@
+/* One event: from its opening brace to rows in the groups. */
+
+/* Kinds of columns, as readers/native.py numbers them. */
+enum { K_TIME, K_INT, K_FLOAT, K_BOOL, K_ROW, K_TRACK, K_PHASE, K_TEXT };
+
+/* Groups that events' own members fill; the others follow, in the order of fields.GROUPS. */
+enum { G_SLICE, G_END, G_FLOW, G_COUNTER, G_INSTANT, G_META, G_MEMORY, G_ARGS };
+enum { SLICE_TS, SLICE_DUR, SLICE_TRACK, SLICE_NAME, SLICE_CATEGORY, SLICE_CORRELATION, SLICE_EXTERNAL, SLICE_OFFSET };
+enum { END_TS, END_TRACK, END_OFFSET };
+enum { FLOW_TS, FLOW_TRACK, FLOW_PHASE, FLOW_NAME, FLOW_CATEGORY, FLOW_ID, FLOW_ID_TEXT, FLOW_OFFSET };
+enum { COUNTER_TS, COUNTER_TRACK, COUNTER_NAME, COUNTER_SERIES, COUNTER_VALUE, COUNTER_OFFSET };
+enum { INSTANT_TS, INSTANT_TRACK, INSTANT_NAME, INSTANT_CATEGORY, INSTANT_OFFSET };
+enum { META_NAME, META_TRACK, META_KEY, META_VALUE };
+enum { MEMORY_TS, MEMORY_TRACK, MEMORY_OFFSET, MEMORY_FIRST_ARG };
+
+enum { P_NAME, P_CATEGORY, P_SHAPE, P_TYPES, P_CONCRETE, P_STACK, P_MODULE, P_COLLECTIVE, P_MISC, P_FLOW_ID,
+       P_SERIES, P_META_NAME, P_META_KEY, P_META_VALUE };
+
+/* Remarks, as readers/native.py names them. */
+enum { R_REPAIRED, R_DROPPED, R_TRUNCATED, R_NEGATIVE, R_MISSING, R_TRAILING, R_UNSUPPORTED, R_HEADER, NUM_REMARKS };
+
+#define MAX_GROUPS 24
+#define MAX_FIELDS 128
+#define MAX_POOLS 32
+#define KEY_SLOTS 1024
+
+typedef struct {
+    int group, column; /* the first of three for a grid */
+    uint8_t kind, pool, trigger, grid;
+    int also; /* a second field that the same key fills, or -1 */
+} Field;
+
+typedef struct {
+    u8 *key;
+    size_t len;
+    int field;
+} KeySlot;
+
+typedef struct {
+    int64_t count, first; /* first byte offset, -1 */
+} RemarkCount;
+
+typedef struct {
+    Group groups[MAX_GROUPS];
+    uint8_t column_kind[MAX_GROUPS][40], column_pool[MAX_GROUPS][40];
+    int num_groups;
+    Pool pools[MAX_POOLS];
+    int num_pools;
+    Pool tracks; /* pid, NUL, tid */
+    Field fields[MAX_FIELDS];
+    int num_fields;
+    KeySlot keys[KEY_SLOTS];
+    int field_of_column[MAX_GROUPS][40];
+    int64_t slices; /* in all, also those already taken */
+    int64_t num_events;
+    RemarkCount remarks[NUM_REMARKS];
+    int64_t unsupported[256];
+    uint64_t *bits; /* of lex_nested */
+    size_t bits_cap;
+    u8 *text;
+    size_t text_cap;
+    int no_memory;
+
+    /* The event at hand. */
+    Value ph, name, category, pid, tid, ts, dur, id;
+    Value args[MAX_FIELDS];
+    int touched[MAX_FIELDS], num_touched;
+    const u8 *args_start, *args_end;
+    int event_repaired;
+} Tables;
+
+static void remark(Tables *t, int kind, int64_t offset) {
+    if (t->remarks[kind].count++ == 0) t->remarks[kind].first = offset;
+}
+
+/* ---------------------------------------------------------------- text */
+static int hex4(const u8 *p, uint32_t *out) {
+    uint32_t x = 0;
+    for (int i = 0; i < 4; i++) {
+        u8 c = p[i];
+        unsigned d = c - '0' < 10u ? c - '0' : (c | 32) - 'a' < 6u ? (c | 32) - 'a' + 10u : 16u;
+        if (d > 15) return 0;
+        x = x << 4 | d;
+    }
+    *out = x;
+    return 1;
+}
+
+static u8 *put_utf8(u8 *o, uint32_t x) {
+    if (x < 0x80) {
+        *o++ = (u8)x;
+    } else if (x < 0x800) {
+        *o++ = (u8)(0xC0 | x >> 6);
+        *o++ = (u8)(0x80 | (x & 0x3F));
+    } else if (x < 0x10000) {
+        *o++ = (u8)(0xE0 | x >> 12);
+        *o++ = (u8)(0x80 | (x >> 6 & 0x3F));
+        *o++ = (u8)(0x80 | (x & 0x3F));
+    } else {
+        *o++ = (u8)(0xF0 | x >> 18);
+        *o++ = (u8)(0x80 | (x >> 12 & 0x3F));
+        *o++ = (u8)(0x80 | (x >> 6 & 0x3F));
+        *o++ = (u8)(0x80 | (x & 0x3F));
+    }
+    return o;
+}
+
+/* A string's content with its escapes resolved, in t->text at `at`; the result is never longer. */
+static size_t unescape(Tables *t, const Value *v, size_t at) {
+    if (at + v->len + 8 > t->text_cap) {
+        size_t cap = (at + v->len) * 2 + 256;
+        u8 *text = realloc(t->text, cap);
+        if (!text) {
+            t->no_memory = 1;
+            return 0;
+        }
+        t->text = text;
+        t->text_cap = cap;
+    }
+    const u8 *p = v->p, *end = p + v->len;
+    u8 *o = t->text + at;
+    while (p < end) {
+        if (*p != '\\') {
+            *o++ = *p++;
+            continue;
+        }
+        u8 c = p + 1 < end ? p[1] : 0;
+        uint32_t x, y;
+        switch (c) {
+        case '"': case '\\': case '/': *o++ = c; p += 2; continue;
+        case 'b': *o++ = '\b'; p += 2; continue;
+        case 'f': *o++ = '\f'; p += 2; continue;
+        case 'n': *o++ = '\n'; p += 2; continue;
+        case 'r': *o++ = '\r'; p += 2; continue;
+        case 't': *o++ = '\t'; p += 2; continue;
+        case 'u':
+            if (end - p >= 6 && hex4(p + 2, &x)) {
+                p += 6;
+                if (x >= 0xD800 && x < 0xDC00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' && hex4(p + 2, &y) &&
+                    y >= 0xDC00 && y < 0xE000) {
+                    x = 0x10000 + ((x - 0xD800) << 10) + (y - 0xDC00);
+                    p += 6;
+                } else if (x >= 0xD800 && x < 0xE000) {
+                    x = 0xFFFD;
+                    t->event_repaired = 1;
+                }
+                o = put_utf8(o, x);
+                continue;
+            }
+            break;
+        default: break;
+        }
+        *o++ = *p++; /* an unknown escape keeps its backslash */
+        t->event_repaired = 1;
+    }
+    return (size_t)(o - (t->text + at));
+}
+
+static int is_null(const Value *v) {
+    return v->type == V_NONE || (v->type == V_SCALAR && v->len == 4 && memcmp(v->p, "null", 4) == 0);
+}
+
+/* Text of a value: *p and *n; 0 if it is null. */
+static int text_of(Tables *t, const Value *v, const u8 **p, size_t *n) {
+    if (is_null(v)) return 0;
+    if (v->control) t->event_repaired = 1;
+    if (v->escaped) {
+        *n = unescape(t, v, 0);
+        *p = t->text;
+    } else {
+        *p = v->p;
+        *n = v->len;
+    }
+    return 1;
+}
+
+static int32_t intern(Tables *t, int pool, const Value *v) {
+    const u8 *p;
+    size_t n;
+    if (!text_of(t, v, &p, &n)) return -1;
+    int32_t code = pool_code(&t->pools[pool], p, n);
+    if (code < 0) {
+        t->no_memory = 1;
+        return -1;
+    }
+    if (t->pools[pool].any_flawed && t->pools[pool].flawed[code]) t->event_repaired = 1;
+    return code;
+}
+
+static const Value EMPTY = {(const u8 *)"", 0, V_STRING, 0, 0};
+
+static int32_t intern_or_empty(Tables *t, int pool, const Value *v) { return intern(t, pool, is_null(v) ? &EMPTY : v); }
+
+/* The number of the (pid, tid) track. */
+static int32_t track_of(Tables *t) {
+    u8 small[128];
+    const u8 *p;
+    size_t n = 0, m = 0;
+    if (!t->pid.escaped && !t->tid.escaped && t->pid.len + t->tid.len + 1 <= sizeof small && !t->pid.control &&
+        !t->tid.control) {
+        if (!is_null(&t->pid)) memcpy(small, t->pid.p, n = t->pid.len);
+        small[n++] = 0;
+        if (!is_null(&t->tid)) memcpy(small + n, t->tid.p, m = t->tid.len);
+        p = small;
+        n += m;
+    } else {
+        if (!is_null(&t->pid)) {
+            if (t->pid.control) t->event_repaired = 1;
+            n = unescape(t, &t->pid, 0); /* without escapes this only copies */
+        } else if (!unescape(t, &EMPTY, 0) && t->no_memory) {
+            return 0;
+        }
+        if (t->no_memory) return 0;
+        t->text[n++] = 0;
+        if (!is_null(&t->tid)) {
+            if (t->tid.control) t->event_repaired = 1;
+            m = unescape(t, &t->tid, n);
+        }
+        if (t->no_memory) return 0;
+        p = t->text;
+        n += m;
+    }
+    int32_t code = pool_code(&t->tracks, p, n);
+    if (code < 0) {
+        t->no_memory = 1;
+        return 0;
+    }
+    if (t->tracks.any_flawed && t->tracks.flawed[code]) t->event_repaired = 1;
+    return code;
+}
+
+/* ---------------------------------------------------------------- grammar */
+static int field_of_key(const Tables *t, const u8 *p, size_t n) {
+    size_t at = hash_bytes(p, n) & (KEY_SLOTS - 1);
+    for (; t->keys[at].key; at = (at + 1) & (KEY_SLOTS - 1))
+        if (t->keys[at].len == n && memcmp(t->keys[at].key, p, n) == 0) return t->keys[at].field;
+    return -1;
+}
+
+/* A key and its colon; *pp is at the key's quote, then at the value. */
+static int lex_key(Tables *t, const u8 **pp, const u8 *end, int lenient, Value *key) {
+    const u8 *p = *pp + 1;
+    int status = lex_string(&p, end, lenient, key, &t->event_repaired);
+    if (status) return status;
+    p = skip_space(p);
+    if (p >= end) return NEED_MORE;
+    if (*p != ':') {
+        *pp = p;
+        return BROKEN;
+    }
+    p = skip_space(p + 1);
+    if (p >= end) return NEED_MORE;
+    *pp = p;
+    return OK;
+}
+
+/* After a member: a comma or the closing brace.  *more says whether another member follows. */
+static int lex_after_member(const u8 **pp, const u8 *end, int *more) {
+    const u8 *p = skip_space(*pp);
+    if (p >= end) return NEED_MORE;
+    if (*p == ',') {
+        p = skip_space(p + 1);
+        if (p >= end) return NEED_MORE;
+    } else if (*p != '}') {
+        *pp = p;
+        return BROKEN;
+    }
+    *more = *p != '}';
+    *pp = *more ? p : p + 1;
+    return OK;
+}
+
+static void set_arg(Tables *t, int field, const Value *v) {
+    if (t->args[field].type == V_NONE) t->touched[t->num_touched++] = field;
+    t->args[field] = *v;
+}
+
+static void forget_args(Tables *t) {
+    for (int i = 0; i < t->num_touched; i++) t->args[t->touched[i]].type = V_NONE;
+    t->num_touched = 0;
+}
+
+/* The members of an object, from after its brace to after its closing one; known keys are kept. */
+static int lex_args(Tables *t, const u8 **pp, const u8 *end) {
+    const u8 *p = skip_space(*pp);
+    int more = 1, status;
+    if (p >= end) return NEED_MORE;
+    if (*p == '}') {
+        *pp = p + 1;
+        return OK;
+    }
+    while (more) {
+        Value key, value;
+        if (*p != '"') {
+            *pp = p;
+            return BROKEN;
+        }
+        if ((status = lex_key(t, &p, end, 1, &key)) ||
+            (status = lex_value(&p, end, 1, &value, &t->event_repaired, &t->bits, &t->bits_cap)) ||
+            (status = lex_after_member(&p, end, &more))) {
+            *pp = p;
+            return status;
+        }
+        int field;
+        if (key.escaped) {
+            int repaired = t->event_repaired;
+            size_t n = unescape(t, &key, 0);
+            t->event_repaired = repaired; /* keys are not columns */
+            field = field_of_key(t, t->text, n);
+        } else {
+            field = field_of_key(t, key.p, key.len);
+        }
+        for (; field >= 0; field = t->fields[field].also) set_arg(t, field, &value);
+    }
+    *pp = p;
+    return OK;
+}
+
+/* Which member of an event a key names: a pointer into t, or NULL. */
+static Value *member_of_key(Tables *t, const u8 *p, size_t n) {
+    switch (n) {
+    case 2:
+        if (p[0] == 'p' && p[1] == 'h') return &t->ph;
+        if (p[0] == 't' && p[1] == 's') return &t->ts;
+        if (p[0] == 'i' && p[1] == 'd') return &t->id;
+        break;
+    case 3:
+        if (memcmp(p, "pid", 3) == 0) return &t->pid;
+        if (memcmp(p, "tid", 3) == 0) return &t->tid;
+        if (memcmp(p, "cat", 3) == 0) return &t->category;
+        if (memcmp(p, "dur", 3) == 0) return &t->dur;
+        break;
+    case 4:
+        if (memcmp(p, "name", 4) == 0) return &t->name;
+        break;
+    default: break;
+    }
+    return NULL;
+}
+
+/* Lex one event, p at its brace.  OK: *pp after it.  BROKEN: *pp where it broke. */
+static int lex_event(Tables *t, const u8 **pp, const u8 *end) {
+    const u8 *p = skip_space(*pp + 1);
+    int more = 1, status;
+    t->ph.type = t->name.type = t->category.type = t->pid.type = t->tid.type = V_NONE;
+    t->ts.type = t->dur.type = t->id.type = V_NONE;
+    t->pid.len = t->tid.len = 0;
+    t->pid.escaped = t->tid.escaped = t->pid.control = t->tid.control = 0;
+    t->args_start = NULL;
+    t->event_repaired = 0;
+    forget_args(t);
+    if (p >= end) return NEED_MORE;
+    if (*p == '}') {
+        *pp = p;
+        return BROKEN; /* no ph */
+    }
+    while (more) {
+        Value key, value, *member;
+        if (*p != '"') {
+            *pp = p;
+            return BROKEN;
+        }
+        if ((status = lex_key(t, &p, end, 0, &key))) goto stop;
+        const u8 *k = key.p;
+        size_t n = key.len;
+        if (key.escaped) {
+            int repaired = t->event_repaired;
+            n = unescape(t, &key, 0);
+            k = t->text;
+            t->event_repaired = repaired;
+        }
+        if (n == 4 && memcmp(k, "args", 4) == 0) {
+            forget_args(t);
+            t->args_start = NULL;
+            if (*p == '{') {
+                t->args_start = p++;
+                if ((status = lex_args(t, &p, end))) goto stop;
+                t->args_end = p;
+            } else if ((status = lex_value(&p, end, 1, &value, &t->event_repaired, &t->bits, &t->bits_cap))) {
+                goto stop;
+            }
+        } else {
+            member = member_of_key(t, k, n);
+            if ((status = lex_value(&p, end, 0, member ? member : &value, &t->event_repaired, &t->bits, &t->bits_cap)))
+                goto stop;
+        }
+        if ((status = lex_after_member(&p, end, &more))) goto stop;
+    }
+    *pp = p;
+    return t->ph.type == V_STRING && t->ph.len == 1 ? OK : BROKEN;
+stop:
+    *pp = p;
+    return status;
+}
+
+/* ---------------------------------------------------------------- rows */
+static int coerce(Tables *t, const Field *f, const Value *v, int64_t *i, double *d) {
+    switch (f->kind) {
+    case K_TIME: return parse_time(v, i);
+    case K_INT: return parse_int(v, i);
+    case K_FLOAT: return parse_double(v, d);
+    case K_BOOL:
+        if (v->type != V_SCALAR) return 0;
+        if (v->len == 4 && memcmp(v->p, "true", 4) == 0) return *i = 1, 1;
+        if (v->len == 5 && memcmp(v->p, "false", 5) == 0) return *i = 0, 1;
+        return 0;
+    case K_TEXT: return (*i = intern(t, f->pool, v)) >= 0;
+    default: return 0;
+    }
+}
+
+/* The first three elements of a grid array. */
+static int coerce_grid(const Value *v, int64_t out[3]) {
+    out[0] = out[1] = out[2] = INT64_MIN;
+    if (v->type != V_ARRAY) return 0;
+    const u8 *p = v->p + 1, *end = v->p + v->len - 1;
+    int found = 0;
+    for (int i = 0; i < 3; i++) {
+        p = skip_space(p);
+        const u8 *start = p;
+        Value element = {NULL, 0, V_SCALAR, 0, 0};
+        if (p < end && *p == '"') {
+            int repaired = 0;
+            p++;
+            if (lex_string(&p, end + 1, 0, &element, &repaired)) break;
+        } else if (p < end && (*p == '[' || *p == '{')) {
+            break; /* a nested value is no int, nor is what follows it */
+        } else {
+            while (p < end && !scalar_stop[*p]) p++;
+            if (p == start) break;
+            element.p = start;
+            element.len = (uint32_t)(p - start);
+        }
+        if (parse_int(&element, &out[i])) found = 1;
+        else out[i] = INT64_MIN;
+        p = skip_space(p);
+        if (p >= end || *p != ',') break;
+        p++;
+    }
+    return found;
+}
+
+static void put_null(Group *g, int column, int kind) {
+    switch (kind) {
+    case K_TIME: case K_INT: PUT(g, column, int64_t, INT64_MIN); break;
+    case K_FLOAT: PUT(g, column, double, NAN_VALUE); break;
+    case K_BOOL: case K_PHASE: PUT(g, column, int8_t, -1); break;
+    default: PUT(g, column, int32_t, -1); break;
+    }
+}
+
+/* Rows of the groups that args fill.  For memory events `row` is not used: they carry ts, track, offset. */
+static void push_args(Tables *t, int only_group, int64_t row, int64_t ts, int32_t track, int64_t offset) {
+    int64_t ints[MAX_FIELDS];
+    double doubles[MAX_FIELDS];
+    int64_t grids[MAX_FIELDS][3];
+    uint8_t has[MAX_FIELDS];
+    uint32_t rows = 0;
+    for (int i = 0; i < t->num_touched; i++) {
+        int field = t->touched[i];
+        const Field *f = &t->fields[field];
+        has[field] = 0;
+        if (f->group == G_SLICE || (only_group >= 0 ? f->group != only_group : f->group == G_MEMORY)) continue;
+        has[field] = (uint8_t)(f->grid ? coerce_grid(&t->args[field], grids[field])
+                                       : coerce(t, f, &t->args[field], &ints[field], &doubles[field]));
+        if (has[field] && f->trigger) rows |= 1u << f->group;
+    }
+    for (int group = 0; rows; group++, rows >>= 1) {
+        if (!(rows & 1)) continue;
+        Group *g = &t->groups[group];
+        if (!group_reserve(g)) {
+            t->no_memory = 1;
+            return;
+        }
+        int first = 1;
+        if (group == G_MEMORY) {
+            PUT(g, MEMORY_TS, int64_t, ts);
+            PUT(g, MEMORY_TRACK, int32_t, track);
+            PUT(g, MEMORY_OFFSET, int64_t, offset);
+            first = MEMORY_FIRST_ARG;
+        } else {
+            PUT(g, 0, int32_t, row);
+        }
+        for (int c = first; c < g->num_columns; c++) {
+            int field = t->field_of_column[group][c];
+            int kind = t->column_kind[group][c];
+            const Field *f = &t->fields[field < 0 ? 0 : field];
+            if (field < 0 || t->args[field].type == V_NONE || !has[field]) put_null(g, c, kind);
+            else if (f->grid) PUT(g, c, int64_t, grids[field][c - f->column]);
+            else if (kind == K_FLOAT) PUT(g, c, double, doubles[field]);
+            else if (kind == K_BOOL) PUT(g, c, int8_t, ints[field]);
+            else if (kind == K_TEXT) PUT(g, c, int32_t, ints[field]);
+            else PUT(g, c, int64_t, ints[field]);
+        }
+        g->rows++;
+    }
+}
+
+/* The members of args as rows: counters and metadata.  args were lexed before, so this cannot fail. */
+static void push_members(Tables *t, int ph, int64_t ts, int32_t track, int32_t name, int64_t offset) {
+    if (!t->args_start) return;
+    const u8 *p = skip_space(t->args_start + 1), *end = t->args_end;
+    int more = *p != '}', ignored = 0;
+    while (more) {
+        Value key, value;
+        if (lex_key(t, &p, end + 1, 1, &key) ||
+            lex_value(&p, end + 1, 1, &value, &ignored, &t->bits, &t->bits_cap))
+            return;
+        p = skip_space(p);
+        if (*p == ',') p = skip_space(p + 1);
+        more = *p != '}';
+        if (ph == 'C') {
+            double x;
+            Group *g = &t->groups[G_COUNTER];
+            if (!parse_double(&value, &x)) continue;
+            int32_t series = intern(t, P_SERIES, &key);
+            if (t->no_memory || !group_reserve(g)) {
+                t->no_memory = 1;
+                return;
+            }
+            PUT(g, COUNTER_TS, int64_t, ts);
+            PUT(g, COUNTER_TRACK, int32_t, track);
+            PUT(g, COUNTER_NAME, int32_t, name);
+            PUT(g, COUNTER_SERIES, int32_t, series);
+            PUT(g, COUNTER_VALUE, double, x);
+            PUT(g, COUNTER_OFFSET, int64_t, offset);
+            g->rows++;
+        } else {
+            Group *g = &t->groups[G_META];
+            int32_t key_code = intern(t, P_META_KEY, &key), value_code = intern(t, P_META_VALUE, &value);
+            if (value_code < 0 && !t->no_memory) continue;
+            if (t->no_memory || !group_reserve(g)) {
+                t->no_memory = 1;
+                return;
+            }
+            PUT(g, META_NAME, int32_t, name);
+            PUT(g, META_TRACK, int32_t, track);
+            PUT(g, META_KEY, int32_t, key_code);
+            PUT(g, META_VALUE, int32_t, value_code);
+            g->rows++;
+        }
+    }
+}
+
+static Group *reserved(Tables *t, int group) {
+    Group *g = &t->groups[group];
+    if (group_reserve(g)) return g;
+    t->no_memory = 1;
+    return NULL;
+}
+
+static int64_t int_arg(Tables *t, int column) {
+    int field = t->field_of_column[G_SLICE][column];
+    int64_t x;
+    return field >= 0 && t->args[field].type != V_NONE && parse_int(&t->args[field], &x) ? x : INT64_MIN;
+}
+
+/* Rows of the event that lex_event read; `offset` is its place in the file. */
+static void push_event(Tables *t, int64_t offset) {
+    int ph = t->ph.p[0];
+    int64_t ts = INT64_MIN, dur, id = INT64_MIN;
+    int kind = ph;
+    switch (ph) {
+    case 'X': case 'B': kind = 'X'; break;
+    case 's': case 't': case 'f': kind = 's'; break;
+    case 'i': case 'I': case 'R': kind = 'i'; break;
+    case 'C': case 'M': case 'E': break;
+    default:
+        t->num_events++;
+        if (t->ph.escaped) { /* a lone backslash */
+            remark(t, R_DROPPED, offset);
+            return;
+        }
+        t->unsupported[ph]++;
+        remark(t, R_UNSUPPORTED, offset);
+        return;
+    }
+    t->num_events++;
+    if (kind != 'M' && !parse_time(&t->ts, &ts)) {
+        remark(t, R_DROPPED, offset);
+        return;
+    }
+    if (kind == 's') {
+        if (is_null(&t->id)) {
+            remark(t, R_DROPPED, offset);
+            return;
+        }
+    }
+    int32_t track = track_of(t);
+    Group *g;
+    switch (kind) {
+    case 'X':
+        if (ph == 'B') {
+            dur = INT64_MIN; /* open: matched with its E by assemble */
+        } else if (!parse_time(&t->dur, &dur)) {
+            dur = 0;
+            remark(t, R_MISSING, offset);
+        } else if (dur < 0) {
+            dur = 0;
+            remark(t, R_NEGATIVE, offset);
+        }
+        if (!(g = reserved(t, G_SLICE))) return;
+        PUT(g, SLICE_TS, int64_t, ts);
+        PUT(g, SLICE_DUR, int64_t, dur);
+        PUT(g, SLICE_TRACK, int32_t, track);
+        PUT(g, SLICE_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
+        PUT(g, SLICE_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
+        PUT(g, SLICE_CORRELATION, int64_t, int_arg(t, SLICE_CORRELATION));
+        PUT(g, SLICE_EXTERNAL, int64_t, int_arg(t, SLICE_EXTERNAL));
+        PUT(g, SLICE_OFFSET, int64_t, offset);
+        g->rows++;
+        if (t->num_touched) push_args(t, -1, t->slices, ts, track, offset);
+        t->slices++;
+        break;
+    case 'E':
+        if (!(g = reserved(t, G_END))) return;
+        PUT(g, END_TS, int64_t, ts);
+        PUT(g, END_TRACK, int32_t, track);
+        PUT(g, END_OFFSET, int64_t, offset);
+        g->rows++;
+        break;
+    case 's':
+        if (!(g = reserved(t, G_FLOW))) return;
+        PUT(g, FLOW_TS, int64_t, ts);
+        PUT(g, FLOW_TRACK, int32_t, track);
+        PUT(g, FLOW_PHASE, int8_t, ph);
+        PUT(g, FLOW_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
+        PUT(g, FLOW_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
+        int is_int = parse_int(&t->id, &id);
+        PUT(g, FLOW_ID, int64_t, is_int ? id : INT64_MIN);
+        PUT(g, FLOW_ID_TEXT, int32_t, is_int ? -1 : intern(t, P_FLOW_ID, &t->id));
+        PUT(g, FLOW_OFFSET, int64_t, offset);
+        g->rows++;
+        break;
+    case 'i': {
+        if (t->name.type == V_STRING && t->name.len == 8 && memcmp(t->name.p, "[memory]", 8) == 0) {
+            size_t before = t->groups[G_MEMORY].rows;
+            if (t->num_touched) push_args(t, G_MEMORY, 0, ts, track, offset);
+            if (t->groups[G_MEMORY].rows != before) break;
+        }
+        if (!(g = reserved(t, G_INSTANT))) return;
+        PUT(g, INSTANT_TS, int64_t, ts);
+        PUT(g, INSTANT_TRACK, int32_t, track);
+        PUT(g, INSTANT_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
+        PUT(g, INSTANT_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
+        PUT(g, INSTANT_OFFSET, int64_t, offset);
+        g->rows++;
+        break;
+    }
+    case 'C':
+        if (t->args_start) push_members(t, 'C', ts, track, intern_or_empty(t, P_NAME, &t->name), offset);
+        break;
+    case 'M':
+        if (t->args_start) push_members(t, 'M', 0, track, intern_or_empty(t, P_META_NAME, &t->name), offset);
+        break;
+    default: break;
+    }
+    if (t->event_repaired) remark(t, R_REPAIRED, offset);
+}

@@ -1,0 +1,558 @@
+/* The Python side: Scanner, Buffer (memory that numpy maps), nest. */
+
+static PyTypeObject *BufferType;
+
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    Py_ssize_t size;
+} Buffer;
+
+static int buffer_get(PyObject *self, Py_buffer *view, int flags) {
+    Buffer *b = (Buffer *)self;
+    static char nothing[8];
+    return PyBuffer_FillInfo(view, self, b->data ? b->data : nothing, b->size, 0, flags);
+}
+
+static void free_object(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static void buffer_dealloc(PyObject *self) {
+    free(((Buffer *)self)->data);
+    free_object(self);
+}
+
+static PyType_Slot buffer_slots[] = {
+    {Py_tp_dealloc, buffer_dealloc},
+    {Py_bf_getbuffer, buffer_get},
+    {Py_tp_doc, "Memory that the scanner filled; read it through the buffer protocol."},
+    {0, NULL},
+};
+static PyType_Spec buffer_spec = {"profsuite.trace._scanner.Buffer", sizeof(Buffer), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, buffer_slots};
+
+/* A Buffer that owns `data`. */
+static PyObject *buffer_new(char *data, size_t size) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(BufferType, Py_tp_alloc);
+    Buffer *b = (Buffer *)alloc(BufferType, 0);
+    if (!b) {
+        free(data);
+        return NULL;
+    }
+    b->data = data;
+    b->size = (Py_ssize_t)size;
+    return (PyObject *)b;
+}
+
+/* ---------------------------------------------------------------- Scanner */
+typedef struct {
+    PyObject_HEAD
+    Driver d;
+    int busy; /* a thread works on it without the GIL */
+} Scanner;
+
+#define READ_BLOCK (1u << 20)
+
+static int bad_spec(const char *what) {
+    PyErr_Format(PyExc_ValueError, "scanner: %s", what);
+    return -1;
+}
+
+static int build_groups(Tables *t, PyObject *groups) {
+    static const size_t WIDTH[] = {[K_TIME] = 8, [K_INT] = 8, [K_FLOAT] = 8, [K_BOOL] = 1,
+                                   [K_ROW] = 4,  [K_TRACK] = 4, [K_PHASE] = 1, [K_TEXT] = 4};
+    Py_ssize_t n = PyTuple_Size(groups);
+    if (n < 0) return -1;
+    if (n > MAX_GROUPS || n < G_ARGS) return bad_spec("number of groups");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *columns = PyTuple_GetItem(groups, i);
+        Py_ssize_t m = columns ? PyTuple_Size(columns) : -1;
+        if (m < 0) return -1;
+        if (m > 40) return bad_spec("number of columns");
+        Group *g = &t->groups[i];
+        g->columns = calloc((size_t)m + 1, sizeof *g->columns);
+        if (!g->columns) return PyErr_NoMemory(), -1;
+        t->num_groups = (int)i + 1;
+        g->num_columns = (int)m;
+        for (Py_ssize_t c = 0; c < m; c++) {
+            PyObject *column = PyTuple_GetItem(columns, c);
+            int kind, pool;
+            if (!column || !PyArg_ParseTuple(column, "ii", &kind, &pool)) return -1;
+            if (kind < 0 || kind > K_TEXT || pool < 0 || pool >= MAX_POOLS) return bad_spec("column");
+            g->columns[c].width = WIDTH[kind];
+            t->column_kind[i][c] = (uint8_t)kind;
+            t->column_pool[i][c] = (uint8_t)pool;
+            t->field_of_column[i][c] = -1;
+        }
+    }
+    return 0;
+}
+
+static int add_key(Tables *t, const char *key, size_t n, int field) {
+    size_t at = hash_bytes((const u8 *)key, n) & (KEY_SLOTS - 1);
+    for (; t->keys[at].key; at = (at + 1) & (KEY_SLOTS - 1)) {
+        if (t->keys[at].len == n && memcmp(t->keys[at].key, key, n) == 0) {
+            int last = t->keys[at].field;
+            while (t->fields[last].also >= 0) last = t->fields[last].also;
+            if (last != field) t->fields[last].also = field;
+            return 0;
+        }
+    }
+    if (!(t->keys[at].key = malloc(n + 1))) return PyErr_NoMemory(), -1;
+    memcpy(t->keys[at].key, key, n);
+    t->keys[at].len = n;
+    t->keys[at].field = field;
+    return 0;
+}
+
+static int build_args(Tables *t, PyObject *args) {
+    Py_ssize_t n = PyTuple_Size(args);
+    if (n < 0) return -1;
+    if (n > MAX_FIELDS) return bad_spec("number of args");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *key;
+        Py_ssize_t len;
+        int group, column, trigger, grid;
+        PyObject *item = PyTuple_GetItem(args, i);
+        if (!item || !PyArg_ParseTuple(item, "y#iipp", &key, &len, &group, &column, &trigger, &grid)) return -1;
+        if (group < 0 || group >= t->num_groups || column < 0 || column >= t->groups[group].num_columns)
+            return bad_spec("arg");
+        int field = t->field_of_column[group][column]; /* several keys may fill one column */
+        if (field < 0) {
+            field = t->num_fields++;
+            Field *f = &t->fields[field];
+            f->group = group;
+            f->column = column;
+            f->kind = t->column_kind[group][column];
+            f->pool = t->column_pool[group][column];
+            f->trigger = (uint8_t)trigger;
+            f->grid = (uint8_t)grid;
+            f->also = -1;
+            for (int c = 0; c < (grid ? 3 : 1); c++) t->field_of_column[group][column + c] = field;
+        }
+        if (add_key(t, key, (size_t)len, field) < 0) return -1;
+    }
+    return 0;
+}
+
+static PyObject *scanner_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"groups", "num_pools", "args", NULL};
+    PyObject *groups, *fields;
+    int num_pools;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!", names, &PyTuple_Type, &groups, &num_pools, &PyTuple_Type,
+                                     &fields))
+        return NULL;
+    if (num_pools <= P_META_VALUE || num_pools > MAX_POOLS) return bad_spec("number of pools"), NULL;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Scanner *self = (Scanner *)alloc(type, 0);
+    if (!self) return NULL;
+    Driver *d = &self->d;
+    d->limit = d->stopped = d->started = d->array_end = -1;
+    d->t.num_pools = num_pools;
+    for (int i = 0; i < NUM_REMARKS; i++) d->t.remarks[i].first = -1;
+    if (build_groups(&d->t, groups) < 0 || build_args(&d->t, fields) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void scanner_dealloc(PyObject *object) {
+    Driver *d = &((Scanner *)object)->d;
+    Tables *t = &d->t;
+    for (int i = 0; i < t->num_groups; i++) {
+        for (int c = 0; c < t->groups[i].num_columns; c++) free(t->groups[i].columns[c].data);
+        free(t->groups[i].columns);
+    }
+    for (int i = 0; i < MAX_POOLS; i++) pool_free(&t->pools[i]);
+    pool_free(&t->tracks);
+    for (int i = 0; i < KEY_SLOTS; i++) free(t->keys[i].key);
+    for (size_t i = 0; i < d->num_header; i++) {
+        free(d->header[i].key);
+        free(d->header[i].value);
+    }
+    free(d->header);
+    free(t->bits);
+    free(t->text);
+    free(d->buf);
+    free_object(object);
+}
+
+static int enter(Scanner *self) {
+    if (self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "scanner is in use by another thread");
+        return 0;
+    }
+    self->busy = 1;
+    return 1;
+}
+
+static PyObject *leave(Scanner *self, PyObject *result) {
+    self->busy = 0;
+    if (self->d.t.no_memory) {
+        Py_XDECREF(result);
+        return PyErr_NoMemory();
+    }
+    return result;
+}
+
+static PyObject *scanner_feed(PyObject *object, PyObject *arg) {
+    Scanner *self = (Scanner *)object;
+    Driver *d = &self->d;
+    Py_buffer view;
+    if (PyObject_GetBuffer(arg, &view, PyBUF_SIMPLE) < 0) return NULL;
+    if (!enter(self)) {
+        PyBuffer_Release(&view);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    const char *p = view.buf;
+    size_t left = (size_t)view.len;
+    while (left && d->stopped < 0) {
+        size_t n = left < READ_BLOCK ? left : READ_BLOCK;
+        if (!make_room(d, n)) break;
+        memcpy(d->buf + d->len, p, n);
+        received(d, n);
+        p += n;
+        left -= n;
+    }
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    return leave(self, Py_NewRef(Py_None));
+}
+
+static PyObject *scanner_finish(PyObject *object, PyObject *ignored) {
+    Scanner *self = (Scanner *)object;
+    Driver *d = &self->d;
+    (void)ignored;
+    if (!enter(self)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    d->eof = 1;
+    if (make_room(d, 1)) received(d, 0);
+    Py_END_ALLOW_THREADS
+    return leave(self, Py_NewRef(Py_None));
+}
+
+static PyObject *scanner_start_at(PyObject *object, PyObject *args) {
+    Scanner *self = (Scanner *)object;
+    Driver *d = &self->d;
+    long long offset, limit;
+    int array_form, seek;
+    if (!PyArg_ParseTuple(args, "LLpp", &offset, &limit, &array_form, &seek)) return NULL;
+    if (d->len || offset < 0) return bad_spec("start_at after reading, or before the file"), NULL;
+    const int64_t behind = offset < 4096 ? offset : 4096;
+    d->array_form = array_form;
+    d->events_seen = 1;
+    d->limit = limit;
+    if (seek) {
+        d->seeking = 1;
+        d->base = d->read_at = offset - behind;
+        d->mode = M_RESYNC;
+        d->fault = d->base;
+        d->tried = (size_t)behind;
+    } else {
+        d->base = d->read_at = offset;
+        d->mode = M_EVENTS;
+        d->after_event = d->comma = 1;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *scanner_resume(PyObject *object, PyObject *args) {
+    Driver *d = &((Scanner *)object)->d;
+    long long limit;
+    if (!PyArg_ParseTuple(args, "L", &limit)) return NULL;
+    d->limit = limit;
+    d->stopped = -1;
+    d->wait = 0;
+    Py_RETURN_NONE;
+}
+
+static long long read_block(int fd, u8 *to, size_t n, int64_t offset) {
+    for (;;) {
+#ifdef _WIN32
+        if (_lseeki64(fd, offset, SEEK_SET) < 0) return -1;
+        long long got = _read(fd, to, (unsigned)n);
+#else
+        long long got = pread(fd, to, n, (off_t)offset);
+#endif
+        if (got >= 0 || errno != EINTR) return got;
+    }
+}
+
+static PyObject *scanner_read(PyObject *object, PyObject *args) {
+    Scanner *self = (Scanner *)object;
+    Driver *d = &self->d;
+    int fd, failed = 0;
+    long long max_rows, until;
+    if (!PyArg_ParseTuple(args, "iLL", &fd, &max_rows, &until)) return NULL;
+    if (!enter(self)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (d->stopped < 0 && d->len > d->pos) run(d); /* after a resume */
+    while (d->stopped < 0 && !d->eof && !d->t.no_memory) {
+        if ((long long)d->t.groups[G_SLICE].rows >= max_rows) break;
+        if (until >= 0 && d->read_at >= until) break;
+        if (!make_room(d, READ_BLOCK)) break;
+        long long got = read_block(fd, d->buf + d->len, READ_BLOCK, d->read_at);
+        if (got < 0) {
+            failed = errno;
+            break;
+        }
+        if (got == 0) d->eof = 1;
+        d->read_at += got;
+        received(d, (size_t)got);
+    }
+    Py_END_ALLOW_THREADS
+    if (failed) {
+        self->busy = 0;
+        errno = failed;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return leave(self, PyBool_FromLong(d->stopped >= 0 || d->eof));
+}
+
+static PyObject *scanner_take(PyObject *object, PyObject *ignored) {
+    Scanner *self = (Scanner *)object;
+    Tables *t = &self->d.t;
+    (void)ignored;
+    if (!enter(self)) return NULL;
+    PyObject *groups = PyTuple_New(t->num_groups);
+    for (int i = 0; groups && i < t->num_groups; i++) {
+        Group *g = &t->groups[i];
+        PyObject *columns = PyTuple_New(g->num_columns);
+        for (int c = 0; columns && c < g->num_columns; c++) {
+            char *data = g->columns[c].data;
+            g->columns[c].data = NULL;
+            PyObject *buffer = buffer_new(data, g->rows * g->columns[c].width);
+            if (!buffer || PyTuple_SetItem(columns, c, buffer) < 0) Py_CLEAR(columns);
+        }
+        g->rows = g->cap = 0;
+        if (!columns || PyTuple_SetItem(groups, i, columns) < 0) Py_CLEAR(groups);
+    }
+    return leave(self, groups);
+}
+
+/* (int64 offsets, bytes, whether all are UTF-8) of the strings from number `start` on. */
+static PyObject *pool_strings(Pool *pool, long long start) {
+    size_t first = start < 0 || (size_t)start > pool->count ? pool->count : (size_t)start;
+    size_t n = pool->count - first;
+    int64_t *offsets = malloc((n + 1) * sizeof *offsets);
+    if (!offsets) return PyErr_NoMemory();
+    size_t from = pool->count ? pool->offsets[first] : 0;
+    int good = 1;
+    offsets[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        offsets[i + 1] = (int64_t)(pool->offsets[first + i + 1] - from);
+        good &= !pool->flawed[first + i];
+    }
+    PyObject *o = buffer_new((char *)offsets, (n + 1) * sizeof *offsets);
+    if (!o) return NULL;
+    PyObject *data = PyBytes_FromStringAndSize((const char *)pool->data + from, (Py_ssize_t)(pool->size - from));
+    if (!data) {
+        Py_DECREF(o);
+        return NULL;
+    }
+    return Py_BuildValue("NNO", o, data, good ? Py_True : Py_False);
+}
+
+static PyObject *scanner_strings(PyObject *object, PyObject *args) {
+    Scanner *self = (Scanner *)object;
+    int pool;
+    long long start;
+    if (!PyArg_ParseTuple(args, "iL", &pool, &start)) return NULL;
+    if (pool < -1 || pool >= self->d.t.num_pools) return bad_spec("pool"), NULL;
+    if (!enter(self)) return NULL;
+    return leave(self, pool_strings(pool < 0 ? &self->d.t.tracks : &self->d.t.pools[pool], start));
+}
+
+static PyObject *scanner_header(PyObject *object, PyObject *ignored) {
+    Driver *d = &((Scanner *)object)->d;
+    (void)ignored;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < d->num_header; i++) {
+        HeaderItem *h = &d->header[i];
+        PyObject *item = Py_BuildValue("y#y#", h->key, (Py_ssize_t)h->key_len, h->value, (Py_ssize_t)h->value_len);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *scanner_remarks(PyObject *object, PyObject *ignored) {
+    Tables *t = &((Scanner *)object)->d.t;
+    (void)ignored;
+    PyObject *counts = PyTuple_New(NUM_REMARKS), *phases = PyDict_New();
+    for (int i = 0; counts && i < NUM_REMARKS; i++) {
+        PyObject *item = Py_BuildValue("LL", (long long)t->remarks[i].count, (long long)t->remarks[i].first);
+        if (!item || PyTuple_SetItem(counts, i, item) < 0) Py_CLEAR(counts);
+    }
+    for (int i = 0; counts && phases && i < 256; i++) {
+        if (!t->unsupported[i]) continue;
+        PyObject *key = PyLong_FromLong(i), *value = PyLong_FromLongLong(t->unsupported[i]);
+        if (!key || !value || PyDict_SetItem(phases, key, value) < 0) Py_CLEAR(counts);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    if (!counts || !phases) {
+        Py_XDECREF(counts);
+        Py_XDECREF(phases);
+        return NULL;
+    }
+    return Py_BuildValue("NN", counts, phases);
+}
+
+enum { A_POSITION, A_STOPPED, A_STARTED, A_ARRAY_END, A_EVENTS, A_ROWS, A_NUM_BYTES };
+
+static PyObject *scanner_get(PyObject *object, void *closure) {
+    Driver *d = &((Scanner *)object)->d;
+    long long x = 0;
+    switch ((int)(intptr_t)closure) {
+    case A_POSITION: x = d->position; break;
+    case A_STOPPED: x = d->stopped; break;
+    case A_STARTED: x = d->started; break;
+    case A_ARRAY_END: x = d->array_end; break;
+    case A_EVENTS: x = d->t.num_events; break;
+    case A_ROWS: x = (long long)d->t.groups[G_SLICE].rows; break;
+    case A_NUM_BYTES: x = d->base + (long long)d->len; break;
+    default: break;
+    }
+    return PyLong_FromLongLong(x);
+}
+
+enum { B_EVENTS_SEEN, B_ARRAY_FORM, B_CLEAN_STOP, B_IN_EVENTS };
+
+static PyObject *scanner_is(PyObject *object, void *closure) {
+    Driver *d = &((Scanner *)object)->d;
+    int x = 0;
+    switch ((int)(intptr_t)closure) {
+    case B_EVENTS_SEEN: x = d->events_seen; break;
+    case B_ARRAY_FORM: x = d->array_form; break;
+    case B_CLEAN_STOP: x = d->stopped >= 0 && (d->comma || !d->after_event); break;
+    case B_IN_EVENTS: x = d->mode == M_EVENTS; break;
+    default: break;
+    }
+    return PyBool_FromLong(x);
+}
+
+static PyObject *scanner_error(PyObject *object, void *ignored) {
+    Driver *d = &((Scanner *)object)->d;
+    (void)ignored;
+    return d->error ? PyUnicode_FromString(d->error) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef scanner_methods[] = {
+    {"feed", scanner_feed, METH_O, "feed(data): read the next bytes of the file."},
+    {"finish", scanner_finish, METH_NOARGS, "finish(): the file has ended."},
+    {"start_at", scanner_start_at, METH_VARARGS,
+     "start_at(offset, limit, array_form, seek): begin among the events; with seek, at the next event found."},
+    {"resume", scanner_resume, METH_VARARGS, "resume(limit): go on after a stop, up to another limit (-1: none)."},
+    {"read", scanner_read, METH_VARARGS,
+     "read(fd, max_rows, until) -> bool: read on; True when done (limit or end of file reached)."},
+    {"take", scanner_take, METH_NOARGS, "take() -> a tuple of Buffers a group: the rows since the last take."},
+    {"strings", scanner_strings, METH_VARARGS,
+     "strings(pool, start) -> (offsets, bytes, utf8): a pool's strings from a number on; pool -1: tracks."},
+    {"header", scanner_header, METH_NOARGS, "header() -> list of (key, raw value) bytes."},
+    {"remarks", scanner_remarks, METH_NOARGS, "remarks() -> ((count, first offset), ...), {phase: count}."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef scanner_getset[] = {
+    {"position", scanner_get, NULL, "Bytes worked off.", (void *)A_POSITION},
+    {"stopped", scanner_get, NULL, "Offset of the event it stopped before, -1.", (void *)A_STOPPED},
+    {"started", scanner_get, NULL, "Offset of the event that seeking found, -1.", (void *)A_STARTED},
+    {"array_end", scanner_get, NULL, "Offset after the bracket that closes the events, -1.", (void *)A_ARRAY_END},
+    {"num_events", scanner_get, NULL, "Events met.", (void *)A_EVENTS},
+    {"num_rows", scanner_get, NULL, "Slices not yet taken.", (void *)A_ROWS},
+    {"num_bytes", scanner_get, NULL, "Bytes received.", (void *)A_NUM_BYTES},
+    {"events_seen", scanner_is, NULL, "Whether there were events at all.", (void *)B_EVENTS_SEEN},
+    {"array_form", scanner_is, NULL, "Whether the top level is an array.", (void *)B_ARRAY_FORM},
+    {"clean_stop", scanner_is, NULL, "Whether it stopped right after a comma.", (void *)B_CLEAN_STOP},
+    {"in_events", scanner_is, NULL, "Whether it is among the events.", (void *)B_IN_EVENTS},
+    {"error", scanner_error, NULL, "Why this is no trace: 'empty', 'not json', None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot scanner_slots[] = {
+    {Py_tp_new, scanner_new},       {Py_tp_dealloc, scanner_dealloc}, {Py_tp_methods, scanner_methods},
+    {Py_tp_getset, scanner_getset}, {Py_tp_doc, "Scanner(groups, num_pools, args): see readers/native.py."},
+    {0, NULL},
+};
+static PyType_Spec scanner_spec = {"profsuite.trace._scanner.Scanner", sizeof(Scanner), 0, Py_TPFLAGS_DEFAULT,
+                                   scanner_slots};
+
+/* ---------------------------------------------------------------- nest */
+static PyObject *py_nest(PyObject *module, PyObject *args) {
+    Py_buffer track = {0}, ts = {0}, dur = {0}, leaf = {0};
+    PyObject *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*", &track, &ts, &dur, &leaf)) return NULL;
+    size_t n = (size_t)leaf.len;
+    int32_t *parent = NULL, *depth = NULL;
+    int64_t *self = NULL;
+    if (track.len != (Py_ssize_t)(4 * n) || ts.len != (Py_ssize_t)(8 * n) || dur.len != ts.len || n > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "nest(track int32, ts int64, dur int64, leaf uint8): lengths differ");
+        goto end;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (((const int32_t *)track.buf)[i] < 0) {
+            PyErr_SetString(PyExc_ValueError, "nest: a negative track");
+            goto end;
+        }
+    parent = malloc((n + 1) * sizeof *parent);
+    depth = malloc((n + 1) * sizeof *depth);
+    self = malloc((n + 1) * sizeof *self);
+    int good = parent && depth && self;
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        good = nest_all(n, track.buf, ts.buf, dur.buf, leaf.buf, parent, depth, self);
+        Py_END_ALLOW_THREADS
+    }
+    if (!good) {
+        free(parent);
+        free(depth);
+        free(self);
+        PyErr_NoMemory();
+        goto end;
+    }
+    PyObject *a = buffer_new((char *)parent, n * sizeof *parent);
+    PyObject *b = buffer_new((char *)depth, n * sizeof *depth);
+    PyObject *c = buffer_new((char *)self, n * sizeof *self);
+    if (a && b && c) {
+        result = PyTuple_Pack(3, a, b, c);
+    }
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    Py_XDECREF(c);
+end:
+    PyBuffer_Release(&track);
+    PyBuffer_Release(&ts);
+    PyBuffer_Release(&dur);
+    PyBuffer_Release(&leaf);
+    return result;
+}
+
+static PyMethodDef module_methods[] = {
+    {"nest", py_nest, METH_VARARGS, "nest(track, ts, dur, leaf) -> (parent, depth, self) Buffers; see nesting.py."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_scanner", "The trace scanner in C.", -1,
+                                        module_methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__scanner(void) {
+    PyObject *module = PyModule_Create(&module_def);
+    if (!module) return NULL;
+    BufferType = (PyTypeObject *)PyType_FromSpec(&buffer_spec);
+    PyObject *scanner = PyType_FromSpec(&scanner_spec);
+    if (!BufferType || !scanner || PyModule_AddObjectRef(module, "Scanner", scanner) < 0) {
+        Py_XDECREF(scanner);
+        Py_DECREF(module);
+        return NULL;
+    }
+    Py_DECREF(scanner);
+    return module;
+}
