@@ -1,0 +1,274 @@
+"""The raw columns of one file while they grow: rows of an event, string pools, tracks, remarks."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from profsuite.trace.readers import values
+from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_CODE, NULL_INT64, POOLS, Kind
+from profsuite.trace.readers.lenient import elements
+from profsuite.trace.readers.raw import Remark
+
+if TYPE_CHECKING:
+    from profsuite.trace.readers.lenient import Event
+
+TYPECODE: Final[dict[Kind, str]] = {
+    "time": "q", "int": "q", "float": "d", "bool": "b", "row": "i", "track": "i", "phase": "b",
+    "grid": "q", "text": "i", "json": "i",
+}  # fmt: skip
+DTYPE: Final = {"q": np.int64, "i": np.int32, "b": np.int8, "d": np.float64}
+NULL: Final[dict[Kind, float]] = {
+    "time": NULL_INT64, "int": NULL_INT64, "float": float("nan"), "bool": -1, "grid": NULL_INT64,
+    "text": NULL_CODE, "json": NULL_CODE,
+}  # fmt: skip
+KIND: Final = {(group, name): kind for group, fields in GROUPS.items() for name, kind, _ in fields}
+POOL: Final = {(group, name): pool for group, fields in GROUPS.items() for name, _, pool in fields if pool}
+AXES: Final = ("_x", "_y", "_z")
+SLICE_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
+"""Groups whose rows belong to a slice, in the order in which one event fills them."""
+TRIGGERS: Final = frozenset((group, field) for _, group, field, alone in ARGS if alone)
+BY_KEY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    **{key: ((group, field),) for key, group, field, _ in ARGS},
+    "Ev Idx": (("op", "event_index"), ("memory", "event_index")),
+}
+NO_TIME_PHASES: Final = frozenset("M")
+MESSAGES: Final = {
+    "repaired": "events with text that is not valid JSON or UTF-8; read all the same",
+    "dropped": "events or parts of the file that could not be read; they are missing",
+    "truncated": "the file ends early; what followed is missing",
+    "trailing_data": "text after the end of the document; ignored",
+    "missing_duration": "slices without a duration; taken as 0",
+    "negative_duration": "slices with a negative duration; taken as 0",
+    "unsupported": "events of a phase that is not read",
+}
+
+
+class Columns:
+    """Everything but the parser's state; see ``RawTrace`` for what the parts mean."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[str, array[float]]] = {}
+        self.pools: dict[str, dict[str, int]] = {pool: {} for pool in POOLS}
+        self.fresh: dict[str, list[str]] = {pool: [] for pool in POOLS}
+        self.tracks: dict[tuple[str, str], int] = {}
+        self.remarks: dict[str, tuple[int, int]] = {}
+        self.num_events = 0
+        self.next_row = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Empty columns; pools, tracks and the slices' running number stay."""
+        for group, fields in GROUPS.items():
+            self.groups[group] = {
+                name + axis: array(TYPECODE[kind])
+                for name, kind, _ in fields
+                for axis in (AXES if kind == "grid" else ("",))
+            }
+
+    def take(self) -> dict[str, dict[str, np.ndarray]]:
+        """The columns as numpy arrays; they are empty afterwards."""
+        taken = {
+            group: {name: np.frombuffer(column, DTYPE[column.typecode]) for name, column in columns.items()}
+            for group, columns in self.groups.items()
+        }
+        self.clear()
+        return taken
+
+    def remark(self, kind: str, offset: int, count: int = 1) -> None:
+        """Count a fault at a byte offset."""
+        total, first = self.remarks.get(kind, (0, offset))
+        self.remarks[kind] = (total + count, min(first, offset))
+
+    def remark_list(self) -> list[Remark]:
+        """One remark a kind, by place of its first."""
+        found = sorted(self.remarks.items(), key=lambda item: (item[1][1], item[0]))
+        return [Remark(kind, count, first, MESSAGES[kind]) for kind, (count, first) in found]
+
+    def code(self, pool: str, value: str) -> int:
+        """The code of a string, a new one if the pool lacks it."""
+        codes = self.pools[pool]
+        code = codes.get(value)
+        if code is None:
+            code = codes[value] = len(codes)
+            self.fresh[pool].append(value)
+        return code
+
+    def track(self, pid: str, tid: str) -> int:
+        """The number of a track, a new one if it is not known."""
+        return self.tracks.setdefault((pid, tid), len(self.tracks))
+
+    def add(self, event: Event, offset: int) -> bool:
+        """Add the rows of an event that begins at ``offset``; False if it has to be dropped."""
+        return _Rows(self, event, offset).add()
+
+
+class _Rows:
+    """The rows of one event."""
+
+    def __init__(self, columns: Columns, event: Event, offset: int) -> None:
+        self.columns = columns
+        self.event = event
+        self.offset = offset
+        self.repaired = event.repaired
+
+    def add(self) -> bool:
+        members = self.event.members
+        raw = members.get("ph", b"null")
+        phase = values.text(raw)[0] if raw[:1] == b'"' else None
+        if phase is None or len(phase) != 1:
+            return False
+        ts = values.time_ns(members["ts"]) if "ts" in members else None
+        if phase != "M":
+            if ts is None:
+                return False
+            if phase in "stf" and members.get("id", b"null") == b"null":
+                return False
+        columns = self.columns
+        columns.num_events += 1
+        if phase == "M":
+            self._meta()
+        elif phase in "XB":
+            self._slice(ts, phase)
+        elif phase == "E":
+            self._row("end", {"ts": ts, "track": self._track()})
+        elif phase in "stf":
+            self._row(
+                "flow",
+                {
+                    "ts": ts, "track": self._track(), "phase": ord(phase), "name": self._own("flow", "name"),
+                    "category": self._own("flow", "category", "cat"),
+                    "id": values.integer(members["id"]), "id_text": self._own("flow", "id_text", "id"),
+                },
+            )  # fmt: skip
+        elif phase == "C":
+            self._counter(ts)
+        elif phase in "iIR":
+            if values.text(members.get("name", b"null"))[0] == "[memory]":
+                self._memory(ts)
+            else:
+                track = self._track()
+                name, category = self._own("instant", "name"), self._own("instant", "category", "cat")
+                self._row("instant", {"ts": ts, "track": track, "name": name, "category": category})
+        else:
+            columns.remark("unsupported", self.offset)
+        if self.repaired:
+            columns.remark("repaired", self.offset)
+        return True
+
+    def _row(self, group: str, fields: dict[str, float | None]) -> None:
+        """Append a row; ``offset`` fills itself."""
+        for name, column in self.columns.groups[group].items():
+            value = self.offset if name == "offset" else fields.get(name)
+            column.append(NULL[KIND[group, name if name[-2:] not in AXES else name[:-2]]] if value is None else value)
+
+    def _text(self, pool: str, raw: bytes) -> int | None:
+        value, repaired = values.text(raw)
+        if value is None:
+            return None
+        self.repaired = self.repaired or repaired
+        return self.columns.code(pool, value)
+
+    def _own(self, group: str, field: str, key: str | None = None) -> int | None:
+        return self._text(POOL[group, field], self.event.members.get(key or field, b"null"))
+
+    def _track(self) -> int:
+        parts = []
+        for key in ("pid", "tid"):
+            value, repaired = values.text(self.event.members.get(key, b"null"))
+            self.repaired = self.repaired or repaired
+            parts.append(value or "")
+        return self.columns.track(parts[0], parts[1])
+
+    def _slice(self, ts: int | None, phase: str) -> None:
+        columns, members = self.columns, self.event.members
+        duration = None
+        if phase == "X":
+            duration = values.time_ns(members["dur"]) if "dur" in members else None
+            if duration is None:
+                columns.remark("missing_duration", self.offset)
+                duration = 0
+            elif duration < 0:
+                columns.remark("negative_duration", self.offset)
+                duration = 0
+        found = self._args()
+        own = found.pop("slice", {})
+        row = {
+            "ts": ts, "dur": duration, "track": self._track(), "name": self._own("slice", "name"),
+            "category": self._own("slice", "category", "cat"),
+            "correlation": values.integer(own.get("correlation", b"null")),
+            "external": values.integer(own.get("external", b"null")),
+        }  # fmt: skip
+        self._row("slice", row)
+        for group in SLICE_GROUPS:
+            if group in found:
+                fields, present = self._coerce(group, found[group])
+                if present:
+                    fields["row"] = columns.next_row
+                    self._row(group, self._intern(group, fields, found[group]))
+        columns.next_row += 1
+
+    def _args(self) -> dict[str, dict[str, bytes]]:
+        """The args that become columns: group -> field -> raw text."""
+        found: dict[str, dict[str, bytes]] = {}
+        for key, raw in (self.event.args or {}).items():
+            for group, field in BY_KEY.get(key, ()):
+                found.setdefault(group, {})[field] = raw
+        return found
+
+    def _coerce(self, group: str, raws: dict[str, bytes]) -> tuple[dict[str, float | None], bool]:
+        """Values of a group but its texts, and whether a field that makes a row is there."""
+        fields: dict[str, float | None] = {}
+        present = False
+        for field, raw in raws.items():
+            kind = KIND[group, field]
+            there = raw != b"null"
+            if kind == "int":
+                value: float | None = values.integer(raw)
+                there = value is not None
+            elif kind == "float":
+                value = values.real(raw)
+                there = value is not None
+            elif kind == "bool":
+                value = values.boolean(raw)
+                there = value is not None
+            elif kind == "grid":
+                there = raw[:1] == b"["
+                for axis, part in zip(AXES, elements(raw, 3) if there else (), strict=False):
+                    fields[field + axis] = values.integer(part)
+                value = None
+            else:
+                value = None
+            fields[field] = value
+            present = present or (there and (group, field) in TRIGGERS)
+        return fields, present
+
+    def _intern(
+        self, group: str, fields: dict[str, float | None], raws: dict[str, bytes]
+    ) -> dict[str, float | None]:
+        for name, kind, pool in GROUPS[group]:
+            if name in raws and kind in ("text", "json"):
+                fields[name] = self._text(pool, raws[name])
+        return fields
+
+    def _memory(self, ts: int | None) -> None:
+        fields, _ = self._coerce("memory", self._args().get("memory", {}))
+        self._row("memory", {**fields, "ts": ts, "track": self._track()})
+
+    def _counter(self, ts: int | None) -> None:
+        for key, raw in (self.event.args or {}).items():
+            if values.is_number(raw):
+                self.repaired = self.repaired or key in self.event.odd_keys
+                track, name = self._track(), self._own("counter", "name")
+                series, value = self.columns.code("series", key), values.real(raw)
+                self._row("counter", {"ts": ts, "track": track, "name": name, "series": series, "value": value})
+
+    def _meta(self) -> None:
+        for key, raw in (self.event.args or {}).items():
+            if raw != b"null":
+                self.repaired = self.repaired or key in self.event.odd_keys
+                name, track = self._own("meta", "name"), self._track()
+                code = self.columns.code("meta_key", key)
+                self._row("meta", {"name": name, "track": track, "key": code, "value": self._text("meta_value", raw)})

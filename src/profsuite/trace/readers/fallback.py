@@ -1,0 +1,465 @@
+"""The trace reader without the C extension: same interface and results, docs/reader.md in Python.
+
+``Scanner`` walks the document.  Runs of whole, valid events go to ``batch`` (msgspec); an event
+that is not valid JSON or not as usual goes to ``lenient`` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from profsuite.errors import TraceError
+from profsuite.trace.readers import values
+from profsuite.trace.readers.columns import Columns
+from profsuite.trace.readers.fields import POOLS
+from profsuite.trace.readers.lenient import BrokenError, Parser, parse_event
+from profsuite.trace.readers.raw import RawTrace, Remark
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STEP: Final = 1 << 20
+"""Bytes gathered before the next look at them."""
+EVENT_LIMIT: Final = 64 << 20
+MEMBER_LIMIT: Final = 16 << 20
+_MEMBER_SLACK: Final = 1 << 20
+_TAIL_KEPT: Final = 64 << 20
+"""How far back from the end of the file a lost end of the array is looked for."""
+_FREE_TRIES: Final = 16 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_SPACES: Final = b" \t\n\r"
+_NOT_SPACE: Final = re.compile(rb"[^ \t\n\r]")
+_SEPARATORS: Final = re.compile(rb"[ \t\n\r,]*")
+_NEXT_EVENT: Final = re.compile(rb"[{\]]")
+_CANDIDATE: Final = re.compile(rb"[,\[\]}][ \t\n\r]*\{")
+_EVENTS_KEY: Final = re.compile(rb'"traceEvents"[ \t\n\r]*:[ \t\n\r]*\[')
+_EVENTS_KEY_BEGUN: Final = re.compile(rb'"traceEvents"[ \t\n\r]*:?[ \t\n\r]*\Z')
+_ARRAY_END: Final = re.compile(rb"\][ \t\n\r]*([,}]|\Z)")
+
+
+class Scanner:
+    """Reads one trace, fed in pieces of any size.
+
+    ``take`` hands over the columns of the events read so far, ``new_strings`` what a pool gained.
+    After ``finish`` everything fed has been read.  ``tracks``, ``header``, ``num_events``,
+    ``num_bytes``, ``remarks`` and ``num_rows`` (slices not yet taken) may be read at any time.
+    """
+
+    def __init__(self) -> None:
+        self.header: list[tuple[str, str]] = []
+        self.num_bytes = 0
+        self._columns = Columns()
+        self._data = b""
+        self._base = 0  # the file's offset of _data[0]
+        self._at = 0  # what is read of _data
+        self._pending: list[bytes] = []
+        self._num_pending = 0
+        self._wanted = STEP
+        self._final = False
+        self._is_object = False
+        self._has_events = False
+        self._state: Callable[[], bool] = self._begin
+        self._after_event = False  # an event was read and no comma since
+        self._between_members = False
+        self._lost: _Lost | None = None
+
+    @property
+    def tracks(self) -> list[tuple[str, str]]:
+        """(pid, tid) of every track as text, "" where absent."""
+        return list(self._columns.tracks)
+
+    @property
+    def num_events(self) -> int:
+        """Events read, without the dropped ones."""
+        return self._columns.num_events
+
+    @property
+    def num_rows(self) -> int:
+        """Slices held, that is since the last ``take``."""
+        return len(self._columns.groups["slice"]["ts"])
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """One remark a kind of fault, by the place of its first."""
+        return self._columns.remark_list()
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take the next piece of the file; it is copied where necessary."""
+        piece = bytes(data)
+        self.num_bytes += len(piece)
+        self._pending.append(piece)
+        self._num_pending += len(piece)
+        if self._num_pending >= self._wanted:
+            self._run()
+
+    def finish(self) -> None:
+        """End of the file; ``TraceError`` if it is no trace at all."""
+        self._final = True
+        self._run()
+        if self._state == self._begin:
+            raise TraceError("empty file: nothing to read as a trace")
+        if self._state == self._not_json:
+            raise TraceError("not a JSON trace: it does not start with { or [")
+        if not self._has_events:
+            raise TraceError("not a trace: the JSON object has no traceEvents array")
+
+    def take(self) -> dict[str, dict[str, np.ndarray]]:
+        """The raw columns of ``fields.GROUPS`` since the last call, always all of them."""
+        return self._columns.take()
+
+    def new_strings(self, pool: str) -> list[str]:
+        """The strings of a pool that were added since the last call for it."""
+        fresh, self._columns.fresh[pool] = self._columns.fresh[pool], []
+        return fresh
+
+    def _run(self) -> None:
+        """Read as far as the data goes."""
+        self._data = self._data[self._at :] + b"".join(self._pending)
+        self._base += self._at
+        self._at = 0
+        self._pending.clear()
+        self._num_pending = 0
+        while self._state():
+            pass
+        # Where a step needs all that is held and more, look again only when it has doubled.
+        self._wanted = max(STEP, len(self._data) - self._at)
+
+    # Each state reads on from _at; False: it needs more data, or nothing is left to do.
+
+    def _begin(self) -> bool:
+        data = self._data
+        if self._base == 0 and self._at == 0:
+            if data[:3] == _BOM:
+                self._at = 3
+            elif _BOM.startswith(data[:3]) and not self._final:
+                return False
+        if not self._skip_space():
+            return False
+        first = data[self._at : self._at + 1]
+        self._is_object = first == b"{"
+        self._has_events = first == b"["
+        self._state = {b"{": self._members, b"[": self._events}.get(first, self._not_json)
+        self._at += 1
+        return True
+
+    def _not_json(self) -> bool:
+        self._at = len(self._data)
+        return False
+
+    def _skip_space(self) -> bool:
+        match = _NOT_SPACE.search(self._data, self._at)
+        self._at = match.start() if match else len(self._data)
+        return match is not None
+
+    def _members(self) -> bool:
+        """Between top-level members, before or after the events."""
+        if not self._skip_space():
+            if self._final:
+                self._end_early(self._base + len(self._data))
+            return False
+        byte = self._data[self._at : self._at + 1]
+        if byte == b"}":
+            self._at += 1
+            self._state = self._trailing
+            return True
+        if self._between_members:
+            if byte != b",":
+                return self._bad_member()
+            self._at += 1
+            self._between_members = False
+            return True
+        return self._member()
+
+    def _member(self) -> bool:
+        start = self._at
+        cut = start + MEMBER_LIMIT + _MEMBER_SLACK
+        try:
+            key, value, end, repaired = _parse_member(self._data, start, min(cut, len(self._data)))
+        except BrokenError as broken:
+            if broken.ran_out and len(self._data) <= cut:
+                if not self._final:
+                    return False
+                if self._has_events:
+                    self._end_early(self._base + start)
+                    return False
+            return self._bad_member()
+        if key == "traceEvents" and value == b"[":
+            self._at = end
+            self._open_events()
+            return True
+        if len(value) > MEMBER_LIMIT:
+            return self._bad_member()
+        self._at = end
+        self._between_members = True
+        self._keep_member(key, value, self._base + start, repaired)
+        return True
+
+    def _keep_member(self, key: str, value: bytes, offset: int, repaired: bool) -> None:
+        try:
+            content = value.decode()
+        except UnicodeDecodeError:
+            content, repaired = value.decode(errors="replace"), True
+        if repaired:
+            self._columns.remark("repaired", offset)
+        if key != "traceEvents":
+            self.header.append((key, content))
+
+    def _bad_member(self) -> bool:
+        offset = self._base + self._at
+        if self._has_events:
+            self._columns.remark("dropped", offset)
+            self._state = self._give_up
+        else:
+            self._columns.remark("repaired", offset)
+            self._state = self._find_events
+        return True
+
+    def _find_events(self) -> bool:
+        match = _EVENTS_KEY.search(self._data, self._at)
+        if match:
+            self._at = match.end()
+            self._open_events()
+            return True
+        begun = _EVENTS_KEY_BEGUN.search(self._data, self._at)
+        self._at = begun.start() if begun else max(self._at, len(self._data) - len('"traceEvents"'))
+        return False
+
+    def _open_events(self) -> None:
+        self._has_events = True
+        self._after_event = False
+        self._state = self._events
+
+    def _end_early(self, offset: int) -> None:
+        if self._has_events:
+            self._columns.remark("truncated", offset)
+        self._state = self._give_up
+
+    def _give_up(self) -> bool:
+        self._at = len(self._data)
+        return False
+
+    def _trailing(self) -> bool:
+        if self._skip_space():
+            self._columns.remark("trailing_data", self._base + self._at)
+            self._state = self._give_up
+        return False
+
+    def _events(self) -> bool:
+        """Between events."""
+        data = self._data
+        while True:
+            match = _SEPARATORS.match(data, self._at)
+            end = match.end() if match else self._at
+            if self._after_event and data.find(b",", self._at, end) >= 0:
+                self._after_event = False
+            self._at = end
+            byte = data[end : end + 1]
+            if byte == b"{":
+                if not self._event():
+                    return False
+                if self._lost:
+                    return True
+            elif byte == b"]":
+                self._at += 1
+                self._between_members = True
+                self._state = self._members if self._is_object else self._trailing
+                return True
+            elif byte:
+                self._columns.remark("dropped", self._base + end)
+                self._state = self._junk
+                return True
+            else:
+                if self._final and self._is_object:
+                    self._end_early(self._base + len(data))
+                return False
+
+    def _junk(self) -> bool:
+        match = _NEXT_EVENT.search(self._data, self._at)
+        if match is None:
+            self._at = len(self._data)
+            if self._final and self._is_object:
+                self._end_early(self._base + len(self._data))
+            return False
+        self._at = match.start()
+        self._after_event = False
+        self._state = self._events
+        return True
+
+    def _event(self) -> bool:
+        """Read the event at ``_at``; False if more data is needed."""
+        start, offset = self._at, self._base + self._at
+        cut = min(start + EVENT_LIMIT, len(self._data))
+        try:
+            event = parse_event(self._data, start, cut)
+        except BrokenError as broken:
+            ran_out = broken.ran_out and cut == len(self._data)
+            if ran_out and not self._final:
+                return False
+            failed = broken.at
+        else:
+            event.repaired = event.repaired or self._after_event
+            if self._columns.add(event, offset):
+                self._at = event.end
+                self._after_event = True
+                self._lost = None
+                return True
+            ran_out = False
+            failed = event.end
+        if self._lost is None:
+            self._lost = _Lost(offset)
+        self._lost.begin(offset, self._base + failed, ran_out)
+        if not ran_out:
+            self._columns.remark("dropped", offset)
+        self._state = self._resume
+        return True
+
+    def _resume(self) -> bool:
+        """After a dropped event: find the next one."""
+        lost, data = self._lost, self._data
+        assert lost is not None
+        at = lost.next - self._base
+        # The byte before a candidate may lie before ``at``.
+        before = at - 1
+        while before > self._at and data[before] in _SPACES:
+            before -= 1
+        for match in _CANDIDATE.finditer(data, max(before, self._at)):
+            start = match.end() - 1
+            if start < lost.next - self._base:
+                continue
+            cut = min(start + EVENT_LIMIT, len(data))
+            try:
+                event = parse_event(data, start, cut)
+            except BrokenError as broken:
+                if broken.ran_out and not self._final and cut == len(data):
+                    lost.next = self._base + start
+                    return self._forget()
+                failed = broken.at
+            else:
+                if "ph" in event.members:
+                    if lost.ran_out:
+                        self._columns.remark("dropped", lost.offset)
+                    self._at = start
+                    self._after_event = False
+                    self._state = self._events
+                    return True
+                failed = event.end
+            lost.failed(self._base + start, self._base + failed)
+        lost.next = max(lost.next, self._base + len(data))
+        if not self._final:
+            return self._forget()
+        self._never_resumed(lost)
+        return False
+
+    def _forget(self) -> bool:
+        """Hold no more of what follows a dropped event than the search for the array's end looks at."""
+        lost = self._lost
+        assert lost is not None
+        # One more byte than is needed at the end: a candidate's byte before it must not be lost.
+        oldest = min(lost.next - 1 - self._base, len(self._data) - _TAIL_KEPT)
+        while oldest > self._at and self._data[oldest] in _SPACES:
+            oldest -= 1
+        self._at = max(self._at, oldest)
+        return False
+
+    def _never_resumed(self, lost: _Lost) -> None:
+        self._state = self._give_up
+        if lost.ran_out:
+            self._columns.remark("truncated", lost.offset)
+            return
+        data = self._data
+        first = max(lost.offset + 1, self.num_bytes - _TAIL_KEPT) - self._base
+        search = _Lost(self._base + first)
+        search.next = self._base + first
+        for match in _ARRAY_END.finditer(data, first):
+            start = match.start()
+            if start < search.next - self._base:
+                continue
+            try:
+                members = _parse_rest(data, start + 1, self._is_object)
+            except BrokenError as broken:
+                search.failed(self._base + start, self._base + broken.at)
+                continue
+            for key, value, at, repaired in members:
+                self._keep_member(key, value, self._base + at, repaired)
+            return
+        if self._is_object:
+            self._columns.remark("truncated", self.num_bytes)
+
+
+class _Lost:
+    """A search for the next event: linear, however much of it fails."""
+
+    def __init__(self, offset: int) -> None:
+        self.chain = offset  # where the first of the events dropped in a row began
+        self.offset = offset
+        self.ran_out = False
+        self.next = offset + 1  # candidates before are done with
+        self.spent = 0
+
+    def begin(self, offset: int, failed: int, ran_out: bool) -> None:
+        """The event at ``offset`` is dropped; parsing it got to ``failed``."""
+        self.offset = offset
+        self.ran_out = ran_out
+        self.failed(offset, failed)
+
+    def failed(self, start: int, end: int) -> None:
+        """A candidate at ``start`` failed at ``end``."""
+        self.spent += end - start
+        over = self.spent > _FREE_TRIES + 4 * (start - self.chain)
+        self.next = max(end, start + 1) if over else start + 1
+
+
+def _parse_member(data: bytes, start: int, end: int) -> tuple[str, bytes, int, bool]:
+    """Key, raw value, end and whether repaired of a top-level member; for the events the value is ``[``."""
+    parser = Parser(data, end)
+    after = parser.key(start, False)
+    key, repaired = values.text(data[start:after])
+    at = parser.colon(after)
+    if key == "traceEvents" and data[at : at + 1] == b"[":
+        return key, b"[", at + 1, False
+    after = parser.value(at, True, 0)
+    return key or "", data[at:after], after, repaired or parser.repaired
+
+
+def _parse_rest(data: bytes, at: int, is_object: bool) -> list[tuple[str, bytes, int, bool]]:
+    """The members from after the events' array to the end of the file; ``BrokenError`` if it is not that."""
+    found = []
+    if is_object:
+        parser = Parser(data, len(data))
+        at = parser.space(at)
+        while data[at : at + 1] != b"}":
+            if data[at : at + 1] != b",":
+                raise BrokenError(at, False)
+            at = parser.space(at + 1)
+            if data[at : at + 1] != b"}":
+                key, value, end, repaired = _parse_member(data, at, len(data))
+                if value == b"[" or len(value) > MEMBER_LIMIT:
+                    raise BrokenError(at, False)
+                found.append((key, value, at, repaired))
+                at = parser.space(end)
+        at += 1
+    rest = _NOT_SPACE.search(data, at)
+    if rest:
+        raise BrokenError(rest.start(), False)
+    return found
+
+
+def read_chunks(chunks: Iterable[bytes]) -> RawTrace:
+    """Read a whole trace; ``TraceError`` if it is none."""
+    scanner = Scanner()
+    for chunk in chunks:
+        scanner.feed(chunk)
+    scanner.finish()
+    return RawTrace(
+        groups=scanner.take(),
+        pools={pool: pa.array(scanner.new_strings(pool), pa.string()) for pool in POOLS},
+        tracks=scanner.tracks,
+        header=scanner.header,
+        num_events=scanner.num_events,
+        num_bytes=scanner.num_bytes,
+        remarks=scanner.remarks,
+    )
