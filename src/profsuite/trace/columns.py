@@ -1,0 +1,122 @@
+"""From numpy columns with sentinels to Arrow tables with nulls, without copying where it can be helped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from profsuite.trace.readers.fields import NULL_INT64
+from profsuite.trace.schema import BY_NAME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.schema import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text column: ``codes`` (int32, -1 for null) into ``pool``."""
+
+    codes: NDArray[np.int32]
+    pool: pa.StringArray
+
+    def take(self, rows: NDArray[Any]) -> Text:
+        """The column at ``rows``."""
+        return Text(self.codes[rows], self.pool)
+
+
+def gather(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """``values[rows]``, with the null of the type (see ``fields.Kind``) where a row is negative."""
+    if len(values) == 0:
+        return np.full(len(rows), null_of(values.dtype), values.dtype)
+    out = values[rows]
+    absent = rows < 0
+    if absent.any():
+        out[absent] = null_of(values.dtype)
+    return out
+
+
+def null_of(dtype: np.dtype[Any]) -> float:
+    """The raw columns' null of a dtype."""
+    if dtype.kind == "f":
+        return float("nan")
+    return NULL_INT64 if dtype == np.int64 else -1
+
+
+def build_table(name: str, columns: dict[str, NDArray[Any] | Text]) -> pa.Table:
+    """The table ``name`` of the schema from one numpy array or ``Text`` a column.
+
+    Nulls are ``NULL_INT64`` in int64 arrays, NaN in float64, -1 in int32, int8 (bool) and codes;
+    the empty string counts as null in a nullable text column.  int64 arrays may fill int32 columns
+    (values that do not fit become null).  ``ValueError`` if columns are missing, unknown or of
+    different lengths.
+    """
+    spec = BY_NAME[name]
+    if set(columns) != {c.name for c in spec.columns}:
+        odd = set(columns) ^ {c.name for c in spec.columns}
+        raise ValueError(f"table {name!r}: missing or unknown columns {sorted(odd)}")
+    arrays = [_array(c, columns[c.name]) for c in spec.columns]
+    if len({len(a) for a in arrays}) > 1:
+        raise ValueError(f"table {name!r}: columns of different lengths")
+    return pa.Table.from_arrays(arrays, schema=spec.arrow_schema())
+
+
+def _array(column: Column, values: NDArray[Any] | Text) -> pa.Array:
+    if isinstance(values, Text):
+        return _text(column, values)
+    if column.dtype == "bool":
+        return _bool(values, column.nullable)
+    valid: NDArray[np.bool_] | None = None
+    if column.dtype == "float64":
+        if column.nullable:
+            valid = ~np.isnan(values)
+    elif values.dtype == np.int64:
+        if column.nullable:
+            valid = values != NULL_INT64
+        if column.dtype == "int32":
+            fits = (values >= -(2**31)) & (values < 2**31)
+            valid = fits if valid is None else valid & fits
+            values = np.where(fits, values, 0).astype(np.int32)
+    elif column.nullable:
+        valid = values != -1
+    return _from_buffers(column.arrow_type(), values, valid)
+
+
+def _text(column: Column, text: Text) -> pa.DictionaryArray:
+    codes, pool = text.codes, text.pool
+    if column.nullable:
+        empty = pc.index(pool, "").as_py() if len(pool) else -1
+        valid = codes >= 0
+        if empty >= 0:
+            valid &= codes != empty
+        indices = _from_buffers(pa.int32(), codes, valid)
+    else:
+        if len(codes) and int(codes.min()) < 0:
+            # Absent, in a column that has no nulls: the empty string.
+            codes = np.where(codes < 0, np.int32(len(pool)), codes)
+            pool = pa.concat_arrays([pool, pa.array([""], pa.string())])
+        indices = _from_buffers(pa.int32(), codes, None)
+    return cast("pa.DictionaryArray", pa.DictionaryArray.from_arrays(indices, pool, safe=False))
+
+
+def _bool(values: NDArray[Any], nullable: bool) -> pa.Array:
+    bits = pa.py_buffer(np.packbits(values > 0, bitorder="little"))
+    validity = _bitmap(values != -1) if nullable else None
+    return pa.Array.from_buffers(pa.bool_(), len(values), [validity, bits])
+
+
+def _from_buffers(dtype: pa.DataType, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
+    values = np.ascontiguousarray(values)
+    validity = None if valid is None else _bitmap(valid)
+    return pa.Array.from_buffers(dtype, len(values), [validity, pa.py_buffer(values)])
+
+
+def _bitmap(valid: NDArray[np.bool_]) -> pa.Buffer | None:
+    if valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))

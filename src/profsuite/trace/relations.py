@@ -1,0 +1,273 @@
+"""How slices relate: steps, launches and their device work, ops around launches, forward and backward.
+
+Everything is vectorised; rows are row numbers of ``slice``, -1 for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow.compute as pc
+
+from profsuite.trace.classes import DEVICE_WORK, ON_DEVICE, Role, role_mask
+from profsuite.trace.readers.fields import NULL_INT64
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The columns of ``slice`` that relations are found from; nulls are ``NULL_INT64``, rows -1."""
+
+    ts: NDArray[np.int64]
+    dur: NDArray[np.int64]
+    track: NDArray[np.int32]
+    name: NDArray[np.int32]
+    role: NDArray[np.int8]
+    correlation: NDArray[np.int64]
+    external: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    names: pa.StringArray
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Training steps by start: rows of ``slice``, the numbers of their marks, start and duration (ns)."""
+
+    row: NDArray[np.int32]
+    number: NDArray[np.int64]
+    ts: NDArray[np.int64]
+    dur: NDArray[np.int64]
+
+
+_STEP_MARKS = (r"^ProfilerStep#\d{1,18}$", r"^Iteration#\d{1,18}$")
+
+
+def find_steps(slices: Slices) -> Steps:
+    """The steps that were marked.
+
+    A mark is a host slice of an op or annotation category named ``ProfilerStep#N``, or, in a trace
+    without those, ``Iteration#N``.  A mark inside another one (the same step, recorded twice) is
+    left out, on whatever thread.
+    """
+    for pattern in _STEP_MARKS:
+        marked = pc.match_substring_regex(slices.names, pattern).to_numpy(zero_copy_only=False)
+        if not marked.any():
+            continue
+        row = np.flatnonzero(marked[slices.name] & role_mask(slices.role, (Role.OP, Role.ANNOTATION)))
+        if not len(row):
+            continue
+        ts, end = slices.ts[row], slices.ts[row] + slices.dur[row]
+        order = np.lexsort((row, -end, ts))
+        row, ts, end = row[order], ts[order], end[order]
+        reached = np.maximum.accumulate(end)
+        inside = np.zeros(len(row), bool)
+        inside[1:] = (end[1:] <= reached[:-1]) & (ts[1:] < reached[:-1])
+        row, ts, end = row[~inside], ts[~inside], end[~inside]
+        numbers = [int(slices.names[int(code)].as_py().rpartition("#")[2]) for code in slices.name[row]]
+        return Steps(row.astype(np.int32), np.array(numbers, np.int64), ts, end - ts)
+    empty = np.zeros(0, np.int64)
+    return Steps(empty.astype(np.int32), empty, empty, empty)
+
+
+def step_at(steps: Steps, ts: NDArray[np.int64]) -> Rows:
+    """The step (row of ``step``) that each time lies in; of two, the one that starts later."""
+    if not len(steps.ts) or not len(ts):
+        return np.full(len(ts), -1, np.int32)
+    step = np.searchsorted(steps.ts, ts, side="right").astype(np.int32) - np.int32(1)
+    ends = steps.ts + steps.dur
+    step[(step >= 0) & (ts >= ends[step])] = -1
+    return cast("Rows", step)
+
+
+def assign_steps(slices: Slices, steps: Steps, work: Rows, launch: Rows) -> Rows:
+    """The step of every slice: by its start, but of device work by the start of its launch.
+
+    ``launch`` holds the launch of each row in ``work``.
+    """
+    step = step_at(steps, slices.ts)
+    launched = launch >= 0
+    step[work[launched]] = step[launch[launched]]
+    return step
+
+
+def truncated_steps(
+    slices: Slices, steps: Steps, step: Rows, unclosed: NDArray[np.bool_] | None, file_truncated: bool
+) -> NDArray[np.bool_]:
+    """Which steps the recording does not hold in full (bool, one a step).
+
+    These are: a step that begins before or ends after the recorder's own span (category
+    ``Trace``); one that was never closed; the last step of a file that breaks off; and a first or
+    last step in which no op and no launch began although others have some, which is what
+    ``prof.step()`` leaves when recording stops right after it.
+    """
+    truncated = np.zeros(len(steps.row), bool)
+    if not len(truncated):
+        return truncated
+    span = np.flatnonzero(slices.role == Role.SPAN)
+    if len(span):
+        begin, end = int(slices.ts[span].min()), int((slices.ts[span] + slices.dur[span]).max())
+        truncated |= (steps.ts < begin) | (steps.ts + steps.dur > end)
+    if unclosed is not None:
+        truncated |= unclosed[steps.row]
+    truncated[-1] |= file_truncated
+    busy = role_mask(slices.role, (Role.OP, Role.LAUNCH)) & (step >= 0)
+    busy[steps.row] = False  # the marks themselves may be ops
+    work = np.bincount(step[busy], minlength=len(truncated))
+    if work.any():
+        truncated[0] |= work[0] == 0
+        truncated[-1] |= work[-1] == 0
+    return truncated
+
+
+def find_launches(slices: Slices) -> tuple[Rows, Rows]:
+    """Device work (rows, ascending) and the launch of each: the call with the same correlation id.
+
+    Of several calls with one id the earliest counts.  Many kernels may have one launch (a graph).
+    """
+    work = np.flatnonzero(role_mask(slices.role, DEVICE_WORK)).astype(np.int32)
+    call = np.flatnonzero((slices.role == Role.LAUNCH) & (slices.correlation != NULL_INT64)).astype(np.int32)
+    return work, earliest_with(slices.correlation[work], slices.correlation[call], call, slices.ts)
+
+
+def earliest_with(wanted: NDArray[np.int64], keys: NDArray[np.int64], rows: Rows, ts: NDArray[np.int64]) -> Rows:
+    """For each of ``wanted`` the row with the same key, the earliest of several; null keys match nothing."""
+    found = np.full(len(wanted), -1, np.int32)
+    if not len(wanted) or not len(keys):
+        return found
+    low, high = int(keys.min()), int(keys.max())
+    if high - low < 4 * (len(keys) + len(wanted)) + 65536:
+        # Dense ids: a table addressed by id, half the time of a join.
+        table = np.full(high - low + 1, -1, np.int32)
+        slot = keys - low
+        table[slot] = rows
+        if not bool(np.all(table[slot] == rows)):
+            latest_first = np.lexsort((rows, ts[rows]))[::-1]
+            table[slot[latest_first]] = rows[latest_first]  # the last assignment stays
+        known = (wanted >= low) & (wanted <= high) & (wanted != NULL_INT64)
+        found[known] = table[wanted[known] - low]
+        return found
+    order = np.lexsort((rows, ts[rows], keys))
+    keys, rows = keys[order], rows[order]
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    hit = (keys[place] == wanted) & (wanted != NULL_INT64)
+    found[hit] = rows[place[hit]]
+    return found
+
+
+def find_ops(slices: Slices, work: Rows, launch: Rows) -> Rows:
+    """The op of each device slice: the innermost op around its launch, else the op of its external id.
+
+    An external id that merely repeats the correlation id says nothing (Kineto wrote that while it
+    knew no op) and is not followed.
+    """
+    op = enclosing(slices.parent, slices.role == Role.OP, launch)
+    lost = np.flatnonzero(op < 0)
+    if len(lost):
+        external = _told_external(slices, work[lost])
+        called = launch[lost]
+        has_call = (external == NULL_INT64) & (called >= 0)
+        external[has_call] = _told_external(slices, called[has_call])
+        if bool((external != NULL_INT64).any()):
+            ops = np.flatnonzero((slices.role == Role.OP) & (slices.external != NULL_INT64)).astype(np.int32)
+            op[lost] = earliest_with(external, slices.external[ops], ops, slices.ts)
+    return op
+
+
+def _told_external(slices: Slices, rows: Rows) -> NDArray[np.int64]:
+    external = slices.external[rows]
+    return np.where(external == slices.correlation[rows], NULL_INT64, external)
+
+
+def enclosing(parent: NDArray[np.int32], wanted: NDArray[np.bool_], rows: Rows) -> Rows:
+    """The innermost ancestor that is ``wanted`` (bool, one a slice) of each row; -1 where none is."""
+    found = np.full(len(rows), -1, np.int32)
+    active = np.flatnonzero(rows >= 0)
+    here = parent[rows[active]]
+    for _ in range(64):
+        alive = here >= 0
+        active, here = active[alive], here[alive]
+        if not len(active):
+            return found
+        hit = wanted[here]
+        found[active[hit]] = here[hit]
+        active, here = active[~hit], parent[here[~hit]]
+    # Deeper than real call stacks go: skip what is not wanted by pointer doubling.
+    jump = parent.copy()
+    while True:
+        through = np.flatnonzero(jump >= 0)
+        through = through[~wanted[jump[through]]]
+        if not len(through):
+            break
+        jump[through] = jump[jump[through]]
+    alive = here >= 0
+    active, here = active[alive], here[alive]
+    found[active] = np.where(wanted[here], here, jump[here])
+    return found
+
+
+_BACKWARD_NAME = r"(^autograd::engine::evaluate_function: )|(Backward\d*$)"
+
+
+def find_forward_ops(slices: Slices, op_row: Rows, sequence: NDArray[np.int64], thread: NDArray[np.int64]) -> Rows:
+    """The forward op of each row of ``op`` (by its slice ``op_row``) that is a backward op.
+
+    A backward op names a forward thread, or its name ends in ``Backward`` and digits, or it is the
+    engine's ``evaluate_function``.  Its forward op is the op of the same sequence number that
+    started last before it and is not backward itself.  Sequence numbers are counted by thread:
+    where several threads used one, the thread that this forward thread number led to most often
+    decides.
+    """
+    forward_op = np.full(len(op_row), -1, np.int32)
+    numbered = np.flatnonzero((sequence != NULL_INT64) & (slices.role[op_row] == Role.OP))
+    if not len(numbered):
+        return forward_op
+    named = pc.match_substring_regex(slices.names, _BACKWARD_NAME).to_numpy(zero_copy_only=False)
+    known_thread = thread[numbered] != NULL_INT64
+    is_backward = known_thread | named[slices.name[op_row[numbered]]]
+    backward, forward = numbered[is_backward], numbered[~is_backward]
+    if not len(backward) or not len(forward):
+        return forward_op
+    ts, track = slices.ts[op_row], slices.track[op_row]
+    match = _last_before(sequence, ts, forward, backward)
+    tracks_used = np.unique(track[forward])
+    numbers = np.unique(thread[backward])
+    numbers = numbers[numbers != NULL_INT64]
+    if len(tracks_used) > 1 and len(numbers):
+        for number in numbers.tolist():  # as many as there are threads
+            mine = np.flatnonzero(thread[backward] == number)
+            votes = track[match[mine][match[mine] >= 0]]
+            if not len(votes):
+                continue
+            home = np.bincount(votes).argmax()
+            on_home = forward[track[forward] == home]
+            match[mine] = _last_before(sequence, ts, on_home, backward[mine])
+    forward_op[backward] = np.where(match >= 0, op_row[match], -1)
+    return forward_op
+
+
+def _last_before(
+    sequence: NDArray[np.int64], ts: NDArray[np.int64], forward: NDArray[Any], backward: NDArray[Any]
+) -> NDArray[np.int64]:
+    """For each of ``backward`` the one of ``forward`` with its sequence number that started last before it."""
+    both = np.concatenate((forward, backward))
+    is_forward = np.arange(len(both)) < len(forward)
+    # At the same time a backward op sorts before a forward one: "before" is strict.
+    order = np.lexsort((both, is_forward, ts[both], sequence[both]))
+    place = np.maximum.accumulate(np.where(is_forward[order], np.arange(len(both)), -1))
+    candidate = np.where(place >= 0, both[order[place]], -1)
+    same = (candidate >= 0) & (sequence[candidate] == sequence[both[order]])
+    match = np.full(len(both), -1, np.int64)
+    match[order] = np.where(same, candidate, -1)
+    return match[len(forward) :]
+
+
+def is_on_device(role: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """True for slices of a device's track."""
+    return role_mask(role, ON_DEVICE)
