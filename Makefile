@@ -9,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGES := $(wildcard analyzers collector dashboard exporters)
 SCANNER := $(wildcard src/profsuite/trace/*.[ch])
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check
 PYTEST ?= $(BIN)/python -m pytest -n auto
 
 .PHONY: help demo test test-lowest check format bench fuzz docs dist clean

@@ -20,6 +20,12 @@ FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 """Exit codes other than 0; docs/reference/cli.md explains them."""
 
 EPILOG = """\b
+Examples:
+  profsuite analyze trace.json.gz
+  profsuite analyze run_folder/ --format html --output report.html
+  profsuite query "SELECT name, sum(dur) FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json
+
+\b
 Exit codes:
   0    done
   1    a finding at or above --fail-on
@@ -100,13 +106,13 @@ class Commands(click.Group):
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             program = error.ctx.command_path if error.ctx else "profsuite"
-            _say(f"{program}: {error.format_message()} (see {program} --help)")
+            complain(f"{error.format_message()} (see {program} --help)", program)
             code = error.exit_code
         except click.ClickException as error:
-            _say(f"profsuite: {error.format_message()}")
+            complain(error.format_message())
             code = error.exit_code
         except click.Abort:
-            _say("profsuite: interrupted")
+            complain("interrupted")
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -116,7 +122,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        vars(self)["exit_code"] = exit_code  # click declares it for the class
 
 
 def one_line(text: str) -> str:
@@ -124,8 +130,9 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _say(text: str) -> None:
-    click.echo(one_line(text), err=True)
+def complain(text: str, program: str = "profsuite") -> None:
+    """Say what is wrong, in one line on stderr."""
+    click.echo(f"{program}: {one_line(text)}", err=True)
 
 
 def _place(error: BaseException) -> str:
@@ -140,11 +147,4 @@ def _place(error: BaseException) -> str:
 @click.command(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="profsuite", message="%(prog)s %(version)s")
 def app() -> None:
-    r"""Where a PyTorch job's time and memory go, and what to change.
-
-    \b
-    Examples:
-      profsuite analyze trace.json.gz
-      profsuite analyze run_folder/ --format html --output report.html
-      profsuite query "SELECT name, sum(dur) FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json
-    """
+    """Where a PyTorch job's time and memory go, and what to change."""

@@ -1,0 +1,160 @@
+"""A report as one HTML file: no script, nothing loaded from elsewhere, light or dark as the reader's system is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from profsuite.analyzers.report import Report
+from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
+from profsuite.exporters.names import printable, shorten
+from profsuite.exporters.sections import document, ranks_table
+from profsuite.exporters.units import plural
+
+NAME_WIDTH = 80
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --quiet: #5b6168; --line: #d9dce0; --paper: #ffffff;
+  --panel: #f5f6f8; --bar: #2f6fd0; --part: #9bb8e6; --critical: #b3261e; --warning: #8a5a00; --info: #1f5fa8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --quiet: #a2a9b1; --line: #3a3f45; --paper: #16181b;
+  --panel: #1f2226; --bar: #6ea2f2; --part: #3d5f99; --critical: #ff8a80; --warning: #ffc861; --info: #8ab8ff; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem; max-width: 72rem; color: var(--ink); background: var(--paper);
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.35rem; overflow-wrap: anywhere; margin: 0; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
+.facts, .note, caption { color: var(--quiet); }
+.verdict { font-size: 1.15rem; font-weight: 600; }
+.finding { background: var(--panel); border-left: .3rem solid var(--info); padding: .6rem 1rem; margin: .6rem 0; }
+.finding.critical { border-color: var(--critical); } .finding.warning { border-color: var(--warning); }
+.finding h3 { margin: 0; font-size: 1rem; } .finding p { margin: .2rem 0; overflow-wrap: anywhere; }
+.critical .severity { color: var(--critical); } .warning .severity { color: var(--warning); }
+.info .severity { color: var(--info); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding-bottom: .3rem; }
+th, td { padding: .2rem .75rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+tbody th { font-weight: 400; }
+.number { text-align: right; white-space: nowrap; }
+.name { font-family: ui-monospace, monospace; font-size: .875rem; overflow-wrap: anywhere; min-width: 12rem; }
+.bars { width: 100%; } .bars .track { width: 50%; }
+.bar { display: block; height: .8rem; margin-top: .35rem; background: var(--bar); min-width: 1px; }
+.within th { padding-left: 1.5rem; color: var(--quiet); } .within .bar { background: var(--part); }
+details summary { cursor: pointer; }
+code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
+@media print { .scroll { overflow: visible; } body { max-width: none; } }
+"""
+
+
+def render(report: Report) -> str:
+    """The report as a whole HTML document; every name in it is escaped."""
+    doc = document(report)
+    return _page(doc.source, _document(doc, 1))
+
+
+def render_ranks(reports: Sequence[Report]) -> str:
+    """One document: a table of all ranks, then each rank's report."""
+    title = plural(len(reports), "rank")
+    body = [f"<h1>{title}</h1>", *_table(ranks_table(reports))]
+    for report in reports:
+        body += ["<hr>", *_document(document(report), 2)]
+    return _page(title, body)
+
+
+def _page(title: str, body: Iterable[str]) -> str:
+    head = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>profsuite: {_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    )
+    return head + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text), quote=True)
+
+
+def _document(doc: Document, level: int) -> Iterable[str]:
+    yield f'<h{level}>{_text(doc.source)}</h{level}>\n<p class="facts">{_text(", ".join(doc.facts))}</p>'
+    if doc.verdict is not None:
+        yield f'<p class="verdict">{_text(doc.verdict)}</p>'
+    if doc.advice is not None:
+        yield "<section>\n<h2>Findings</h2>"
+        for number, item in enumerate(doc.advice, 1):
+            yield from _advice(number, item)
+        yield "</section>" if doc.advice else "<p>None.</p>\n</section>"
+    for section in doc.sections:
+        yield from _section(section)
+    if doc.remarks:
+        yield "<section>\n<h2>Trace health</h2>\n<ul>"
+        yield from (f"<li>{_text(remark)}</li>" for remark in doc.remarks)
+        yield "</ul>\n</section>"
+    yield f"<p>Next: <code>{_text(doc.next_command)}</code></p>"
+
+
+def _advice(number: int, item: Advice) -> Iterable[str]:
+    yield f'<article class="finding {_text(item.severity)}">'
+    yield f'<h3>{number}. <span class="severity">{_text(item.severity)}</span> {_text(item.title)}</h3>'
+    for label, text in (
+        ("Seen", "; ".join(item.seen)),
+        ("Where", item.where),
+        ("Cost", item.cost),
+        ("Do", item.remedy),
+    ):
+        if text:
+            yield f"<p><strong>{label}:</strong> {_text(text)}</p>"
+    yield "</article>"
+
+
+def _section(section: Section) -> Iterable[str]:
+    yield f"<section>\n<h2>{_text(section.title)}</h2>"
+    for block in section.blocks:
+        yield from _table(block) if isinstance(block, Table) else _bars(block)
+    for note in section.notes:
+        yield f'<p class="note">{_text(note)}</p>'
+    yield "</section>"
+
+
+def _bars(bars: Bars) -> Iterable[str]:
+    yield f'<div class="scroll"><table class="bars">\n<caption>{_text(bars.caption)}</caption>'
+    yield '<thead><tr><th scope="col">part</th><th scope="col" class="number">share</th>'
+    yield '<th scope="col" class="number">time</th><th scope="col" class="track">of the whole</th></tr>'
+    yield "</thead>\n<tbody>"
+    for bar in bars.rows:
+        row = '<tr class="within">' if bar.within else "<tr>"
+        width = max(0.0, min(bar.pct, 100.0))
+        yield (
+            f'{row}<th scope="row">{_text(bar.label)}</th><td class="number">{bar.pct:.1f} %</td>'
+            f'<td class="number">{_text(bar.value)}</td>'
+            f'<td class="track"><span class="bar" style="width:{width:.2f}%"></span></td></tr>'
+        )
+    yield "</tbody>\n</table></div>"
+
+
+def _table(table: Table) -> Iterable[str]:
+    yield f'<div class="scroll"><table>\n<caption>{_text(table.caption)}</caption>\n<thead><tr>'
+    for column in table.columns:
+        yield f'<th scope="col"{_class(column.numeric)}>{_text(column.title)}</th>'
+    yield "</tr></thead>\n<tbody>"
+    for row in table.rows:
+        yield "<tr>" + "".join(_cell(c, i == 0, table.columns[i].numeric) for i, c in enumerate(row)) + "</tr>"
+    yield "</tbody>\n</table></div>"
+
+
+def _class(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
+
+
+def _cell(cell: Cell, first: bool, numeric: bool) -> str:
+    kind = ' class="name"' if isinstance(cell, Name) else _class(numeric)
+    tag, scope = ("th", ' scope="row"') if first else ("td", "")
+    return f"<{tag}{scope}{kind}>{_name(cell) if isinstance(cell, Name) else _text(cell)}</{tag}>"
+
+
+def _name(name: Name) -> str:
+    """The name, or where it is long a short form that opens to the whole."""
+    full, short = printable(name.text), shorten(name.text, NAME_WIDTH)
+    if full == short:
+        return escape(full)
+    return f"<details><summary>{escape(short)}</summary>{escape(full)}</details>"

@@ -1,0 +1,48 @@
+"""A report as JSON; its schema is docs/reference/report.schema.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from profsuite.analyzers.report import REPORT_VERSION, Report
+
+
+class RankReports(msgspec.Struct, frozen=True, kw_only=True):
+    """The reports on several traces, in the order of their ranks; ``schema_version`` is the reports' own."""
+
+    schema_version: int
+    reports: tuple[Report, ...]
+
+
+def render(report: Report) -> str:
+    """The report as one JSON object, indented; times are exact integers, names as they are in the file."""
+    return _encode(report)
+
+
+def render_ranks(reports: Sequence[Report]) -> str:
+    """The reports as one object with the array ``reports``."""
+    return _encode(RankReports(schema_version=REPORT_VERSION, reports=tuple(reports)))
+
+
+def schema() -> dict[str, object]:
+    """The JSON schema of what ``render`` (a ``Report``) and ``render_ranks`` (``RankReports``) give."""
+    (one, several), definitions = msgspec.json.schema_components([Report, RankReports])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"profsuite report, version {REPORT_VERSION}",
+        "anyOf": [_local(one), _local(several)],
+        "$defs": _local(definitions),
+    }
+
+
+def _local(part: object) -> object:
+    """With references that point into ``$defs``."""
+    if isinstance(part, dict):
+        return {k: f"#/$defs/{v.rsplit('/', 1)[1]}" if k == "$ref" else _local(v) for k, v in part.items()}
+    return [_local(item) for item in part] if isinstance(part, list | tuple) else part
+
+
+def _encode(value: msgspec.Struct) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"

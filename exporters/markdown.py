@@ -1,0 +1,110 @@
+"""A report as GitHub Markdown, for issues and pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from profsuite.analyzers.report import Report
+from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
+from profsuite.exporters.names import shorten
+from profsuite.exporters.sections import document, ranks_table
+from profsuite.exporters.units import plural
+
+NAME_WIDTH = 100
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$@:-])")
+
+
+def render(report: Report) -> str:
+    """The report as Markdown; nothing in a name is taken for markup, a link, a mention or HTML."""
+    return "\n".join(_document(document(report), "#")) + "\n"
+
+
+def render_ranks(reports: Sequence[Report]) -> str:
+    """A table of all ranks, then each rank's report."""
+    lines = [f"# {plural(len(reports), 'rank')}", "", *_table(ranks_table(reports))]
+    for report in reports:
+        lines += ["", *_document(document(report), "##")]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """``text`` with every character that Markdown or HTML could take for its own escaped."""
+    return _SPECIAL.sub(lambda match: _escaped(match[1]), text)
+
+
+def _escaped(character: str) -> str:
+    # Entities where a backslash is not honoured everywhere: HTML, mentions, references and bare links.
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", ":": "&#58;", "|": "&#124;"}
+    return entities.get(character, "\\" + character)
+
+
+def code(text: str) -> str:
+    """``text`` as inline code, whatever back-ticks it holds; fit for a table cell."""
+    text = text.replace("|", "\\|")
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _document(doc: Document, level: str) -> Iterable[str]:
+    yield f"{level} {escape(doc.source)}"
+    yield ""
+    yield escape(", ".join(doc.facts))
+    if doc.verdict is not None:
+        yield from ("", f"**{escape(doc.verdict)}**")
+    if doc.advice is not None:
+        yield from ("", f"{level}# Findings", "")
+        for number, item in enumerate(doc.advice, 1):
+            yield from _advice(number, item)
+        if not doc.advice:
+            yield "None."
+    for section in doc.sections:
+        yield ""
+        yield from _section(section, f"{level}#")
+    if doc.remarks:
+        yield from ("", f"{level}# Trace health", "")
+        yield from (f"- {escape(remark)}" for remark in doc.remarks)
+    yield from ("", f"Next: {code(doc.next_command)}")
+
+
+def _advice(number: int, item: Advice) -> Iterable[str]:
+    yield f"{number}. **{escape(item.title)}** ({item.severity})"
+    if item.seen:
+        yield f"   - Seen: {escape('; '.join(item.seen))}"
+    if item.where:
+        yield f"   - Where: {escape(item.where)}"
+    if item.cost:
+        yield f"   - Cost: {escape(item.cost)}"
+    yield f"   - Do: {escape(item.remedy)}"
+
+
+def _section(section: Section, level: str) -> Iterable[str]:
+    yield f"{level} {section.title}"
+    for block in section.blocks:
+        yield from ("", escape(block.caption), "")
+        yield from _table(block) if isinstance(block, Table) else _bars(block)
+    for note in section.notes:
+        yield from ("", escape(note))
+
+
+def _bars(bars: Bars) -> Iterable[str]:
+    yield "| part | share | time |"
+    yield "|---|--:|--:|"
+    for bar in bars.rows:
+        label = f"&nbsp;&nbsp;of it: {bar.label}" if bar.within else bar.label
+        yield f"| {label} | {bar.pct:.1f} % | {bar.value} |"
+
+
+def _table(table: Table) -> Iterable[str]:
+    yield "| " + " | ".join(escape(column.title) for column in table.columns) + " |"
+    yield "|" + "|".join("--:" if column.numeric else "---" for column in table.columns) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(_cell(cell) for cell in row) + " |"
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Name):
+        return code(shorten(cell.text, NAME_WIDTH)) if cell.text else ""
+    return escape(cell)

@@ -1,0 +1,83 @@
+"""From the paths of a command line to traces: folders of ranks, progress, and the warning on faulty files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profsuite.cli.app import UNREADABLE, Failure, complain
+from profsuite.cli.progress import ProgressBar
+from profsuite.errors import SelectionError
+
+if TYPE_CHECKING:
+    from profsuite.trace.load import RankFile
+    from profsuite.trace.model import Trace
+
+FAULTS = (
+    "repaired",
+    "dropped",
+    "truncated",
+    "empty",
+    "negative_duration",
+    "missing_duration",
+    "unclosed",
+    "trailing_data",
+    "unsupported",
+)
+"""Kinds of the ``health`` table that mean a fault in the file, as opposed to something it lacks."""
+
+
+def expand(paths: Sequence[str], ranks: list[int] | None) -> list[RankFile]:
+    """The trace files behind ``paths``: a file is itself, a folder the ranks in it, ``-`` is stdin."""
+    from profsuite.trace.load import find_ranks
+
+    files: list[RankFile] = []
+    for path in paths:
+        files += find_ranks(path, ranks)
+    return files
+
+
+def only(path: str, ranks: list[int] | None) -> RankFile:
+    """The one trace file behind ``path``; ``SelectionError`` where it is a folder of several."""
+    files = expand([path], ranks)
+    if len(files) > 1:
+        known = ", ".join(str(file.rank) for file in files[:8] if file.rank is not None)
+        raise SelectionError(f"{path}: holds {len(files)} traces; name one of them, or its --rank ({known})")
+    return files[0]
+
+
+def load_one(file: RankFile, **options: Any) -> Trace:
+    """Load a trace with a progress bar; warn of faults in one line on stderr."""
+    from profsuite.trace.load import load
+
+    no_cache = options.pop("no_cache", False)
+    with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
+        trace = load(file.path, cache=not no_cache, progress=progress, **options)
+    warn_of_faults(trace)
+    return trace
+
+
+def warn_of_faults(trace: Trace) -> None:
+    """One line on stderr if the trace's file was faulty."""
+    kinds, counts = trace.health.column("kind").to_pylist(), trace.health.column("count").to_pylist()
+    faults = [
+        f"{count:,} {kind.replace('_', ' ')}" for kind, count in zip(kinds, counts, strict=True) if kind in FAULTS
+    ]
+    if faults:
+        source = trace.info.source
+        complain(f"warning: {source}: {', '.join(faults)}; profsuite info {source} says more")
+
+
+def write(text: str, output: str | None) -> None:
+    """Write a result to the file ``output``, to stdout without one."""
+    if output is None or output == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        with open(output, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
+            file.write(text)
+    except OSError as error:
+        raise Failure(f"{output}: cannot be written: {error.strerror}", UNREADABLE) from error

@@ -1,0 +1,108 @@
+"""``profsuite query``: SQL over a trace's tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profsuite.cli.options import examples, reader_options, selection_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from profsuite.trace.model import Trace
+
+
+EXAMPLES = examples(
+    'profsuite query "SELECT name, sum(dur) / 1e6 AS ms FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json',
+    'profsuite query "SELECT k.grid_x, s.name, s.dur FROM kernel k JOIN slice s ON s.id = k.slice_id" trace.json',
+    'profsuite query "SELECT * FROM health" trace.json',
+)
+
+
+@click.command("query", epilog=EXAMPLES)
+@click.argument("sql", metavar="SQL")
+@click.argument("path", metavar="PATH")
+@click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
+@click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="Rows of text; 0 is all.")
+@selection_options
+@reader_options
+def command(sql: str, path: str, form: str, limit: int, ranks: list[int] | None, **options: Any) -> None:
+    """Ask a trace in SQL (DuckDB); needs the extra profsuite[query].
+
+    The tables are those of docs/reference/tables.md, each with a column "id", its row number: what slice_id,
+    launch_id, op_id and their like refer to. Times are nanoseconds.
+    """
+    from profsuite.errors import MissingExtraError, ProfsuiteError
+
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("profsuite query needs DuckDB: pip install 'profsuite[query]'") from error
+    from profsuite.cli.loading import load_one, only
+
+    trace = load_one(only(path, ranks), **options)
+    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"}) as connection:
+        register(connection, trace, sql)
+        try:
+            result = connection.execute(sql)
+            columns = [column[0] for column in result.description or ()]
+            rows = result.fetchmany(limit + 1) if form == "text" and limit else result.fetchall()
+        except duckdb.Error as error:
+            raise ProfsuiteError(f"{' '.join(str(error).split())} (tables: {', '.join(trace.tables)})") from error
+    if form == "json":
+        click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, indent=1))
+    elif form == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+        click.echo(out.getvalue(), nl=False)
+    else:
+        click.echo(as_text(columns, rows[:limit] if limit else rows), nl=False)
+        if limit and len(rows) > limit:
+            click.echo(f"profsuite: the first {limit} rows; --limit 0 prints all", err=True)
+
+
+def register(connection: Any, trace: Trace, sql: str) -> None:
+    """Give the connection those of the trace's tables that the query may name."""
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    catalogue = bool(words & {"show", "describe", "duckdb_tables", "information_schema"})
+    for name, table in trace.tables.items():
+        if catalogue or name in words:
+            connection.register(name, with_id(table))
+
+
+def with_id(table: pa.Table) -> pa.Table:
+    """The table with its row number as the first column, ``id``."""
+    import numpy as np
+    import pyarrow as pa
+
+    return table.add_column(0, "id", pa.array(np.arange(table.num_rows, dtype=np.int64)))
+
+
+def as_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Rows as a plain table that fits the terminal; names are made safe to print."""
+    from profsuite.exporters.names import printable, shorten
+
+    cells = [["" if value is None else printable(str(value)) for value in row] for row in rows]
+    titles = [printable(column) for column in columns]
+    widths = [max([len(title), *(len(row[i]) for row in cells)]) for i, title in enumerate(titles)]
+    room = shutil.get_terminal_size((160, 24)).columns - 2 * (len(widths) - 1)
+    for left, i in zip(range(len(widths), 0, -1), sorted(range(len(widths)), key=widths.__getitem__), strict=True):
+        widths[i] = min(widths[i], max(8, room // left))
+        room -= widths[i]
+    numeric = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(titles))]
+    lines = []
+    for row in [titles, ["-" * width for width in widths], *cells]:
+        parts = [shorten(cell, width) for cell, width in zip(row, widths, strict=True)]
+        aligned = [p.rjust(w) if n else p.ljust(w) for p, w, n in zip(parts, widths, numeric, strict=True)]
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines) + "\n"
