@@ -42,11 +42,35 @@ typedef struct {
     int any_flawed;
 } Pool;
 
+#define HASH_MULTIPLIER 0xD6E8FEB86659FD93ull
+
+static inline uint64_t load64(const u8 *p) {
+    uint64_t w;
+    memcpy(&w, p, 8);
+    return w;
+}
+
+/* Four lanes, so that long names do not wait for one multiplication after another. */
 static inline uint64_t hash_bytes(const u8 *p, size_t n) {
     uint64_t h = 0x9E3779B97F4A7C15ull ^ n, w;
+    if (n >= 32) {
+        uint64_t a = h, b = h + 1, c = h + 2, d = h + 3;
+        do {
+            a = (a ^ load64(p)) * HASH_MULTIPLIER;
+            b = (b ^ load64(p + 8)) * HASH_MULTIPLIER;
+            c = (c ^ load64(p + 16)) * HASH_MULTIPLIER;
+            d = (d ^ load64(p + 24)) * HASH_MULTIPLIER;
+            a ^= a >> 32;
+            b ^= b >> 32;
+            c ^= c >> 32;
+            d ^= d >> 32;
+            p += 32;
+            n -= 32;
+        } while (n >= 32);
+        h = ((a * 3 + b) * 3 + c) * 3 + d;
+    }
     while (n >= 8) {
-        memcpy(&w, p, 8);
-        h = (h ^ w) * 0xD6E8FEB86659FD93ull;
+        h = (h ^ load64(p)) * HASH_MULTIPLIER;
         h ^= h >> 32;
         p += 8;
         n -= 8;
@@ -54,10 +78,10 @@ static inline uint64_t hash_bytes(const u8 *p, size_t n) {
     if (n) {
         w = 0;
         memcpy(&w, p, n);
-        h = (h ^ w) * 0xD6E8FEB86659FD93ull;
+        h = (h ^ w) * HASH_MULTIPLIER;
         h ^= h >> 32;
     }
-    h *= 0xD6E8FEB86659FD93ull;
+    h *= HASH_MULTIPLIER;
     return h ^ (h >> 29);
 }
 

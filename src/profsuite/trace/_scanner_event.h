@@ -27,7 +27,7 @@ enum { R_REPAIRED, R_DROPPED, R_TRUNCATED, R_NEGATIVE, R_MISSING, R_TRAILING, R_
 typedef struct {
     int group, column; /* the first of three for a grid */
     uint8_t kind, pool, trigger, grid;
-    int also; /* a second field that the same key fills, or -1 */
+    uint8_t shared; /* fills a column of another group too */
 } Field;
 
 typedef struct {
@@ -39,6 +39,24 @@ typedef struct {
 typedef struct {
     int64_t count, first; /* first byte offset, -1 */
 } RemarkCount;
+
+/* Glue: the bytes from the end of one member's value to the start of the next one's, as they were
+ * last seen after that member (`,\n    "pid": `).  A writer repeats them, so one comparison stands
+ * for white space, comma, key, colon and the look-up of the key.  The same bytes mean the same
+ * grammar wherever they stand, so this changes nothing but the time. */
+#define MAX_GLUE 32
+#define GLUE_WAYS 2
+typedef struct {
+    u8 bytes[MAX_GLUE];
+    uint32_t mask; /* a bit for each byte that counts; 0: empty */
+    int16_t len, next; /* next: the key after the glue */
+} Glue;
+
+/* Keys, as glue numbers them: those of an event, then those of args. */
+enum { KEY_PH, KEY_TS, KEY_ID, KEY_PID, KEY_TID, KEY_CAT, KEY_DUR, KEY_NAME, KEY_ARGS, KEY_OTHER, KEY_FIRST,
+       KEY_ARG_FIRST, KEY_ARG_OTHER, KEY_FIELD };
+#define GLUE_KEYS (KEY_FIELD + MAX_FIELDS)
+#define GLUE_CLASSES 8 /* what follows differs by category */
 
 typedef struct {
     Group groups[MAX_GROUPS];
@@ -62,11 +80,13 @@ typedef struct {
     int no_memory;
 
     /* The event at hand. */
-    Value ph, name, category, pid, tid, ts, dur, id;
+    Value member[KEY_OTHER + 1];
     Value args[MAX_FIELDS];
     int touched[MAX_FIELDS], num_touched;
     const u8 *args_start, *args_end;
     int event_repaired;
+    int glue_class;
+    Glue glue[GLUE_KEYS][GLUE_CLASSES][GLUE_WAYS];
 } Tables;
 
 static void remark(Tables *t, int kind, int64_t offset) {
@@ -193,34 +213,24 @@ static int32_t intern_or_empty(Tables *t, int pool, const Value *v) { return int
 
 /* The number of the (pid, tid) track. */
 static int32_t track_of(Tables *t) {
+    const Value *pid = is_null(&t->member[KEY_PID]) ? &EMPTY : &t->member[KEY_PID];
+    const Value *tid = is_null(&t->member[KEY_TID]) ? &EMPTY : &t->member[KEY_TID];
     u8 small[128];
-    const u8 *p;
-    size_t n = 0, m = 0;
-    if (!t->pid.escaped && !t->tid.escaped && t->pid.len + t->tid.len + 1 <= sizeof small && !t->pid.control &&
-        !t->tid.control) {
-        if (!is_null(&t->pid)) memcpy(small, t->pid.p, n = t->pid.len);
+    const u8 *p = small;
+    size_t n = pid->len, m = tid->len;
+    if (!pid->escaped && !tid->escaped && n + m < sizeof small) {
+        memcpy(small, pid->p, n);
         small[n++] = 0;
-        if (!is_null(&t->tid)) memcpy(small + n, t->tid.p, m = t->tid.len);
-        p = small;
-        n += m;
+        memcpy(small + n, tid->p, m);
     } else {
-        if (!is_null(&t->pid)) {
-            if (t->pid.control) t->event_repaired = 1;
-            n = unescape(t, &t->pid, 0); /* without escapes this only copies */
-        } else if (!unescape(t, &EMPTY, 0) && t->no_memory) {
-            return 0;
-        }
-        if (t->no_memory) return 0;
-        t->text[n++] = 0;
-        if (!is_null(&t->tid)) {
-            if (t->tid.control) t->event_repaired = 1;
-            m = unescape(t, &t->tid, n);
-        }
+        n = unescape(t, pid, 0); /* without escapes this only copies */
+        if (!t->no_memory) t->text[n++] = 0;
+        if (!t->no_memory) m = unescape(t, tid, n);
         if (t->no_memory) return 0;
         p = t->text;
-        n += m;
     }
-    int32_t code = pool_code(&t->tracks, p, n);
+    if (pid->control || tid->control) t->event_repaired = 1;
+    int32_t code = pool_code(&t->tracks, p, n + m);
     if (code < 0) {
         t->no_memory = 1;
         return 0;
@@ -270,9 +280,49 @@ static int lex_after_member(const u8 **pp, const u8 *end, int *more) {
     return OK;
 }
 
-static void set_arg(Tables *t, int field, const Value *v) {
-    if (t->args[field].type == V_NONE) t->touched[t->num_touched++] = field;
-    t->args[field] = *v;
+static inline uint32_t equal_bytes(const u8 *a, const u8 *b) {
+#ifdef HAVE_SSE2
+    __m128i low = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+    __m128i high = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(a + 16)), _mm_loadu_si128((const __m128i *)(b + 16)));
+    return (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16;
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < MAX_GLUE; i++) bits |= (uint32_t)(a[i] == b[i]) << i;
+    return bits;
+#endif
+}
+
+/* The key that follows `key` by the glue at p, *pp moved to its value; -1 if the bytes are not known. */
+static inline int follow_glue(Tables *t, int key, const u8 **pp, const u8 *end) {
+    const Glue *g = t->glue[key][t->glue_class];
+    for (int way = 0; way < GLUE_WAYS; way++, g++) {
+        if (g->mask && (equal_bytes(*pp, g->bytes) & g->mask) == g->mask && *pp + g->len < end) {
+            *pp += g->len;
+            return g->next;
+        }
+    }
+    return -1;
+}
+
+static void learn_glue(Tables *t, int key, const u8 *from, const u8 *to, int next) {
+    size_t n = (size_t)(to - from);
+    if (n > MAX_GLUE || n == 0) return;
+    Glue *g = t->glue[key][t->glue_class];
+    g[1] = g[0];
+    memset(g->bytes, 0, MAX_GLUE);
+    memcpy(g->bytes, from, n);
+    g->mask = n == 32 ? 0xFFFFFFFFu : (1u << n) - 1;
+    g->len = (int16_t)n;
+    g->next = (int16_t)next;
+}
+
+/* Where the value of an arg goes (written there directly: a copy of a fresh Value stalls). */
+static inline Value *arg_slot(Tables *t, int field) {
+    if (t->args[field].type == V_NONE) {
+        t->args[field].type = V_SCALAR;
+        t->touched[t->num_touched++] = field;
+    }
+    return &t->args[field];
 }
 
 static void forget_args(Tables *t) {
@@ -280,114 +330,135 @@ static void forget_args(Tables *t) {
     t->num_touched = 0;
 }
 
-/* The members of an object, from after its brace to after its closing one; known keys are kept. */
+static int glue_of_field(int field) { return field < 0 ? KEY_ARG_OTHER : KEY_FIELD + field; }
+
+/* A key with its escapes resolved, for a look-up; what they repair is no column. */
+static const u8 *plain_key(Tables *t, const Value *key, size_t *n) {
+    *n = key->len;
+    if (!key->escaped) return key->p;
+    int repaired = t->event_repaired;
+    *n = unescape(t, key, 0);
+    t->event_repaired = repaired;
+    return t->text;
+}
+
+/* The members of args, from after its brace to after its closing one; known keys are kept. */
 static int lex_args(Tables *t, const u8 **pp, const u8 *end) {
-    const u8 *p = skip_space(*pp);
-    int more = 1, status;
-    if (p >= end) return NEED_MORE;
-    if (*p == '}') {
-        *pp = p + 1;
-        return OK;
-    }
-    while (more) {
-        Value key, value;
-        if (*p != '"') {
-            *pp = p;
-            return BROKEN;
+    const u8 *p = *pp, *from = p;
+    int more = 1, status, at = KEY_ARG_FIRST;
+    for (;;) {
+        int key_number = follow_glue(t, at, &p, end);
+        if (key_number < 0) {
+            Value key;
+            size_t n;
+            from = p;
+            p = skip_space(p);
+            if (p >= end) return NEED_MORE;
+            if (at == KEY_ARG_FIRST) {
+                if (*p == '}') {
+                    *pp = p + 1;
+                    return OK;
+                }
+            } else {
+                if ((status = lex_after_member(&p, end, &more))) goto stop;
+                if (!more) break;
+            }
+            if (*p != '"') {
+                status = BROKEN;
+                goto stop;
+            }
+            if ((status = lex_key(t, &p, end, 1, &key))) goto stop;
+            const u8 *k = plain_key(t, &key, &n);
+            key_number = glue_of_field(field_of_key(t, k, n));
+            if (!t->event_repaired) learn_glue(t, at, from, p, key_number);
         }
-        if ((status = lex_key(t, &p, end, 1, &key)) ||
-            (status = lex_value(&p, end, 1, &value, &t->event_repaired, &t->bits, &t->bits_cap)) ||
-            (status = lex_after_member(&p, end, &more))) {
-            *pp = p;
-            return status;
-        }
-        int field;
-        if (key.escaped) {
-            int repaired = t->event_repaired;
-            size_t n = unescape(t, &key, 0);
-            t->event_repaired = repaired; /* keys are not columns */
-            field = field_of_key(t, t->text, n);
-        } else {
-            field = field_of_key(t, key.p, key.len);
-        }
-        for (; field >= 0; field = t->fields[field].also) set_arg(t, field, &value);
+        Value ignored, *slot = key_number >= KEY_FIELD ? arg_slot(t, key_number - KEY_FIELD) : &ignored;
+        if ((status = lex_value(&p, end, 1, slot, &t->event_repaired, &t->bits, &t->bits_cap))) goto stop;
+        at = key_number;
     }
     *pp = p;
     return OK;
+stop:
+    *pp = p;
+    return status;
 }
 
-/* Which member of an event a key names: a pointer into t, or NULL. */
-static Value *member_of_key(Tables *t, const u8 *p, size_t n) {
+static int key_of_member(const u8 *p, size_t n) {
     switch (n) {
     case 2:
-        if (p[0] == 'p' && p[1] == 'h') return &t->ph;
-        if (p[0] == 't' && p[1] == 's') return &t->ts;
-        if (p[0] == 'i' && p[1] == 'd') return &t->id;
+        if (p[0] == 'p' && p[1] == 'h') return KEY_PH;
+        if (p[0] == 't' && p[1] == 's') return KEY_TS;
+        if (p[0] == 'i' && p[1] == 'd') return KEY_ID;
         break;
     case 3:
-        if (memcmp(p, "pid", 3) == 0) return &t->pid;
-        if (memcmp(p, "tid", 3) == 0) return &t->tid;
-        if (memcmp(p, "cat", 3) == 0) return &t->category;
-        if (memcmp(p, "dur", 3) == 0) return &t->dur;
+        if (memcmp(p, "pid", 3) == 0) return KEY_PID;
+        if (memcmp(p, "tid", 3) == 0) return KEY_TID;
+        if (memcmp(p, "cat", 3) == 0) return KEY_CAT;
+        if (memcmp(p, "dur", 3) == 0) return KEY_DUR;
         break;
     case 4:
-        if (memcmp(p, "name", 4) == 0) return &t->name;
+        if (memcmp(p, "name", 4) == 0) return KEY_NAME;
+        if (memcmp(p, "args", 4) == 0) return KEY_ARGS;
         break;
     default: break;
     }
-    return NULL;
+    return KEY_OTHER;
 }
 
 /* Lex one event, p at its brace.  OK: *pp after it.  BROKEN: *pp where it broke. */
 static int lex_event(Tables *t, const u8 **pp, const u8 *end) {
-    const u8 *p = skip_space(*pp + 1);
-    int more = 1, status;
-    t->ph.type = t->name.type = t->category.type = t->pid.type = t->tid.type = V_NONE;
-    t->ts.type = t->dur.type = t->id.type = V_NONE;
-    t->pid.len = t->tid.len = 0;
-    t->pid.escaped = t->tid.escaped = t->pid.control = t->tid.control = 0;
+    const u8 *p = *pp + 1, *from;
+    int more = 1, status, at = KEY_FIRST;
+    for (int i = 0; i < KEY_ARGS; i++) t->member[i].type = V_NONE;
     t->args_start = NULL;
     t->event_repaired = 0;
+    t->glue_class = 0;
     forget_args(t);
-    if (p >= end) return NEED_MORE;
-    if (*p == '}') {
-        *pp = p;
-        return BROKEN; /* no ph */
-    }
-    while (more) {
-        Value key, value, *member;
-        if (*p != '"') {
-            *pp = p;
-            return BROKEN;
+    for (;;) {
+        int key_number = follow_glue(t, at, &p, end);
+        if (key_number < 0) {
+            Value key;
+            size_t n;
+            from = p;
+            p = skip_space(p);
+            if (p >= end) return NEED_MORE;
+            if (at == KEY_FIRST) {
+                more = *p != '}'; /* without a member there is no ph */
+            } else if ((status = lex_after_member(&p, end, &more))) {
+                goto stop;
+            }
+            if (!more) break;
+            if (*p != '"') {
+                status = BROKEN;
+                goto stop;
+            }
+            if ((status = lex_key(t, &p, end, 0, &key))) goto stop;
+            const u8 *k = plain_key(t, &key, &n);
+            key_number = key_of_member(k, n);
+            learn_glue(t, at, from, p, key_number);
         }
-        if ((status = lex_key(t, &p, end, 0, &key))) goto stop;
-        const u8 *k = key.p;
-        size_t n = key.len;
-        if (key.escaped) {
-            int repaired = t->event_repaired;
-            n = unescape(t, &key, 0);
-            k = t->text;
-            t->event_repaired = repaired;
-        }
-        if (n == 4 && memcmp(k, "args", 4) == 0) {
+        if (key_number == KEY_ARGS) {
             forget_args(t);
             t->args_start = NULL;
             if (*p == '{') {
                 t->args_start = p++;
                 if ((status = lex_args(t, &p, end))) goto stop;
                 t->args_end = p;
-            } else if ((status = lex_value(&p, end, 1, &value, &t->event_repaired, &t->bits, &t->bits_cap))) {
-                goto stop;
+            } else {
+                Value ignored;
+                if ((status = lex_value(&p, end, 1, &ignored, &t->event_repaired, &t->bits, &t->bits_cap))) goto stop;
             }
         } else {
-            member = member_of_key(t, k, n);
-            if ((status = lex_value(&p, end, 0, member ? member : &value, &t->event_repaired, &t->bits, &t->bits_cap)))
-                goto stop;
+            Value *v = &t->member[key_number]; /* KEY_OTHER has a place of its own, never read */
+            if ((status = lex_value(&p, end, 0, v, &t->event_repaired, &t->bits, &t->bits_cap))) goto stop;
+            if (key_number == KEY_CAT && v->len)
+                t->glue_class = (v->len + v->p[0] * 3u + v->p[v->len - 1]) % GLUE_CLASSES;
         }
-        if ((status = lex_after_member(&p, end, &more))) goto stop;
+        at = key_number;
     }
     *pp = p;
-    return t->ph.type == V_STRING && t->ph.len == 1 ? OK : BROKEN;
+    const Value *ph = &t->member[KEY_PH];
+    return ph->type == V_STRING && ph->len == 1 ? OK : BROKEN;
 stop:
     *pp = p;
     return status;
@@ -460,10 +531,11 @@ static void push_args(Tables *t, int only_group, int64_t row, int64_t ts, int32_
         int field = t->touched[i];
         const Field *f = &t->fields[field];
         has[field] = 0;
-        if (f->group == G_SLICE || (only_group >= 0 ? f->group != only_group : f->group == G_MEMORY)) continue;
+        if (!f->shared && (f->group == G_SLICE || (only_group >= 0 ? f->group != only_group : f->group == G_MEMORY)))
+            continue;
         has[field] = (uint8_t)(f->grid ? coerce_grid(&t->args[field], grids[field])
                                        : coerce(t, f, &t->args[field], &ints[field], &doubles[field]));
-        if (has[field] && f->trigger) rows |= 1u << f->group;
+        if (has[field] && f->trigger) rows |= 1u << f->group; /* a shared field is no trigger */
     }
     for (int group = 0; rows; group++, rows >>= 1) {
         if (!(rows & 1)) continue;
@@ -557,7 +629,7 @@ static int64_t int_arg(Tables *t, int column) {
 
 /* Rows of the event that lex_event read; `offset` is its place in the file. */
 static void push_event(Tables *t, int64_t offset) {
-    int ph = t->ph.p[0];
+    int ph = t->member[KEY_PH].p[0];
     int64_t ts = INT64_MIN, dur, id = INT64_MIN;
     int kind = ph;
     switch (ph) {
@@ -567,7 +639,7 @@ static void push_event(Tables *t, int64_t offset) {
     case 'C': case 'M': case 'E': break;
     default:
         t->num_events++;
-        if (t->ph.escaped) { /* a lone backslash */
+        if (t->member[KEY_PH].escaped) { /* a lone backslash */
             remark(t, R_DROPPED, offset);
             return;
         }
@@ -576,12 +648,12 @@ static void push_event(Tables *t, int64_t offset) {
         return;
     }
     t->num_events++;
-    if (kind != 'M' && !parse_time(&t->ts, &ts)) {
+    if (kind != 'M' && !parse_time(&t->member[KEY_TS], &ts)) {
         remark(t, R_DROPPED, offset);
         return;
     }
     if (kind == 's') {
-        if (is_null(&t->id)) {
+        if (is_null(&t->member[KEY_ID])) {
             remark(t, R_DROPPED, offset);
             return;
         }
@@ -592,7 +664,7 @@ static void push_event(Tables *t, int64_t offset) {
     case 'X':
         if (ph == 'B') {
             dur = INT64_MIN; /* open: matched with its E by assemble */
-        } else if (!parse_time(&t->dur, &dur)) {
+        } else if (!parse_time(&t->member[KEY_DUR], &dur)) {
             dur = 0;
             remark(t, R_MISSING, offset);
         } else if (dur < 0) {
@@ -603,8 +675,8 @@ static void push_event(Tables *t, int64_t offset) {
         PUT(g, SLICE_TS, int64_t, ts);
         PUT(g, SLICE_DUR, int64_t, dur);
         PUT(g, SLICE_TRACK, int32_t, track);
-        PUT(g, SLICE_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
-        PUT(g, SLICE_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
+        PUT(g, SLICE_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
+        PUT(g, SLICE_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
         PUT(g, SLICE_CORRELATION, int64_t, int_arg(t, SLICE_CORRELATION));
         PUT(g, SLICE_EXTERNAL, int64_t, int_arg(t, SLICE_EXTERNAL));
         PUT(g, SLICE_OFFSET, int64_t, offset);
@@ -624,16 +696,16 @@ static void push_event(Tables *t, int64_t offset) {
         PUT(g, FLOW_TS, int64_t, ts);
         PUT(g, FLOW_TRACK, int32_t, track);
         PUT(g, FLOW_PHASE, int8_t, ph);
-        PUT(g, FLOW_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
-        PUT(g, FLOW_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
-        int is_int = parse_int(&t->id, &id);
+        PUT(g, FLOW_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
+        PUT(g, FLOW_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
+        int is_int = parse_int(&t->member[KEY_ID], &id);
         PUT(g, FLOW_ID, int64_t, is_int ? id : INT64_MIN);
-        PUT(g, FLOW_ID_TEXT, int32_t, is_int ? -1 : intern(t, P_FLOW_ID, &t->id));
+        PUT(g, FLOW_ID_TEXT, int32_t, is_int ? -1 : intern(t, P_FLOW_ID, &t->member[KEY_ID]));
         PUT(g, FLOW_OFFSET, int64_t, offset);
         g->rows++;
         break;
     case 'i': {
-        if (t->name.type == V_STRING && t->name.len == 8 && memcmp(t->name.p, "[memory]", 8) == 0) {
+        if (t->member[KEY_NAME].type == V_STRING && t->member[KEY_NAME].len == 8 && memcmp(t->member[KEY_NAME].p, "[memory]", 8) == 0) {
             size_t before = t->groups[G_MEMORY].rows;
             if (t->num_touched) push_args(t, G_MEMORY, 0, ts, track, offset);
             if (t->groups[G_MEMORY].rows != before) break;
@@ -641,17 +713,17 @@ static void push_event(Tables *t, int64_t offset) {
         if (!(g = reserved(t, G_INSTANT))) return;
         PUT(g, INSTANT_TS, int64_t, ts);
         PUT(g, INSTANT_TRACK, int32_t, track);
-        PUT(g, INSTANT_NAME, int32_t, intern_or_empty(t, P_NAME, &t->name));
-        PUT(g, INSTANT_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->category));
+        PUT(g, INSTANT_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
+        PUT(g, INSTANT_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
         PUT(g, INSTANT_OFFSET, int64_t, offset);
         g->rows++;
         break;
     }
     case 'C':
-        if (t->args_start) push_members(t, 'C', ts, track, intern_or_empty(t, P_NAME, &t->name), offset);
+        if (t->args_start) push_members(t, 'C', ts, track, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]), offset);
         break;
     case 'M':
-        if (t->args_start) push_members(t, 'M', 0, track, intern_or_empty(t, P_META_NAME, &t->name), offset);
+        if (t->args_start) push_members(t, 'M', 0, track, intern_or_empty(t, P_META_NAME, &t->member[KEY_NAME]), offset);
         break;
     default: break;
     }

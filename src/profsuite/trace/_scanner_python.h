@@ -94,14 +94,7 @@ static int build_groups(Tables *t, PyObject *groups) {
 
 static int add_key(Tables *t, const char *key, size_t n, int field) {
     size_t at = hash_bytes((const u8 *)key, n) & (KEY_SLOTS - 1);
-    for (; t->keys[at].key; at = (at + 1) & (KEY_SLOTS - 1)) {
-        if (t->keys[at].len == n && memcmp(t->keys[at].key, key, n) == 0) {
-            int last = t->keys[at].field;
-            while (t->fields[last].also >= 0) last = t->fields[last].also;
-            if (last != field) t->fields[last].also = field;
-            return 0;
-        }
-    }
+    while (t->keys[at].key) at = (at + 1) & (KEY_SLOTS - 1);
     if (!(t->keys[at].key = malloc(n + 1))) return PyErr_NoMemory(), -1;
     memcpy(t->keys[at].key, key, n);
     t->keys[at].len = n;
@@ -122,6 +115,12 @@ static int build_args(Tables *t, PyObject *args) {
         if (group < 0 || group >= t->num_groups || column < 0 || column >= t->groups[group].num_columns)
             return bad_spec("arg");
         int field = t->field_of_column[group][column]; /* several keys may fill one column */
+        int known = field_of_key(t, (const u8 *)key, (size_t)len);
+        if (known >= 0) { /* one key fills a second column */
+            t->field_of_column[group][column] = known;
+            t->fields[known].shared = 1;
+            continue;
+        }
         if (field < 0) {
             field = t->num_fields++;
             Field *f = &t->fields[field];
@@ -131,7 +130,6 @@ static int build_args(Tables *t, PyObject *args) {
             f->pool = t->column_pool[group][column];
             f->trigger = (uint8_t)trigger;
             f->grid = (uint8_t)grid;
-            f->also = -1;
             for (int c = 0; c < (grid ? 3 : 1); c++) t->field_of_column[group][column + c] = field;
         }
         if (add_key(t, key, (size_t)len, field) < 0) return -1;
@@ -336,6 +334,76 @@ static PyObject *scanner_take(PyObject *object, PyObject *ignored) {
     return leave(self, groups);
 }
 
+/* Append the rows of `from` to `to`, with codes and tracks in new numbers; frees the columns of `from`. */
+static int absorb_rows(Tables *to, Tables *from, const int32_t *const *codes, const int32_t *tracks) {
+    int32_t first_row = (int32_t)to->slices;
+    for (int i = 0; i < to->num_groups; i++) {
+        Group *a = &to->groups[i], *b = &from->groups[i];
+        size_t rows = a->rows + b->rows;
+        for (int c = 0; c < a->num_columns; c++) {
+            size_t width = a->columns[c].width;
+            char *data = realloc(a->columns[c].data, (rows + 1) * width);
+            if (!data) return 0;
+            a->columns[c].data = data;
+            const int32_t *table = NULL;
+            if (to->column_kind[i][c] == K_TEXT) table = codes[to->column_pool[i][c]];
+            else if (to->column_kind[i][c] == K_TRACK) table = tracks;
+            int32_t *out = (int32_t *)(data + a->rows * width);
+            const int32_t *in = (const int32_t *)b->columns[c].data;
+            if (table) {
+                for (size_t r = 0; r < b->rows; r++) out[r] = in[r] < 0 ? in[r] : table[in[r]];
+            } else if (to->column_kind[i][c] == K_ROW) {
+                for (size_t r = 0; r < b->rows; r++) out[r] = in[r] + first_row;
+            } else if (b->rows) {
+                memcpy(out, in, b->rows * width);
+            }
+            free(b->columns[c].data);
+            b->columns[c].data = NULL;
+        }
+        a->rows = rows;
+        a->cap = rows + 1;
+        b->rows = b->cap = 0;
+    }
+    to->slices += from->slices;
+    from->slices = 0;
+    return 1;
+}
+
+static PyObject *scanner_absorb(PyObject *object, PyObject *args) {
+    Scanner *self = (Scanner *)object, *other;
+    PyObject *other_object, *tables;
+    Py_buffer views[MAX_POOLS + 1];
+    const int32_t *codes[MAX_POOLS + 1];
+    int n = 0, good = 0;
+    if (!PyArg_ParseTuple(args, "O!O!", Py_TYPE(object), &other_object, &PyTuple_Type, &tables)) return NULL;
+    other = (Scanner *)other_object;
+    Tables *t = &self->d.t;
+    if (other == self || PyTuple_Size(tables) != t->num_pools + 1) return bad_spec("absorb"), NULL;
+    for (; n <= t->num_pools; n++) {
+        PyObject *item = PyTuple_GetItem(tables, n);
+        size_t count = n < t->num_pools ? other->d.t.pools[n].count : other->d.t.tracks.count;
+        codes[n] = NULL;
+        memset(&views[n], 0, sizeof views[n]);
+        if (item == Py_None) continue; /* the numbers are the same */
+        if (PyObject_GetBuffer(item, &views[n], PyBUF_SIMPLE) < 0) break;
+        if ((size_t)views[n].len < count * 4) {
+            bad_spec("absorb: a table is too short");
+            n++;
+            break;
+        }
+        codes[n] = views[n].buf;
+    }
+    if (n == t->num_pools + 1 && !PyErr_Occurred() && enter(self)) {
+        Py_BEGIN_ALLOW_THREADS
+        good = absorb_rows(t, &other->d.t, codes, codes[t->num_pools]);
+        Py_END_ALLOW_THREADS
+        self->busy = 0;
+        if (!good) PyErr_NoMemory();
+    }
+    for (int i = 0; i < n; i++) PyBuffer_Release(&views[i]);
+    return good ? Py_NewRef(Py_None) : NULL;
+}
+
 /* (int64 offsets, bytes, whether all are UTF-8) of the strings from number `start` on. */
 static PyObject *pool_strings(Pool *pool, long long start) {
     size_t first = start < 0 || (size_t)start > pool->count ? pool->count : (size_t)start;
@@ -453,6 +521,8 @@ static PyMethodDef scanner_methods[] = {
     {"read", scanner_read, METH_VARARGS,
      "read(fd, max_rows, until) -> bool: read on; True when done (limit or end of file reached)."},
     {"take", scanner_take, METH_NOARGS, "take() -> a tuple of Buffers a group: the rows since the last take."},
+    {"absorb", scanner_absorb, METH_VARARGS,
+     "absorb(other, tables): append other's rows; an int32 table of new codes a pool and one for tracks, or None."},
     {"strings", scanner_strings, METH_VARARGS,
      "strings(pool, start) -> (offsets, bytes, utf8): a pool's strings from a number on; pool -1: tracks."},
     {"header", scanner_header, METH_NOARGS, "header() -> list of (key, raw value) bytes."},

@@ -126,67 +126,46 @@ def remarks(scanners: list[Any]) -> list[Remark]:
     return [Remark(kind, n, first[kind], remark_message(kind, n, phases)) for kind, n in counts.items()]
 
 
-class _Merged:
-    """Columns of several scanners as one, codes renumbered by first appearance in the file."""
-
-    def __init__(self, scanners: list[Any]) -> None:
-        self.pools: dict[str, pa.StringArray] = {}
-        self._codes: dict[str, list[NDArray[np.int32] | None]] = {}
-        for number, pool in enumerate(POOLS):
-            array = _pool_array(scanners[0], number) if len(scanners) == 1 else None
-            if array is not None:
-                self.pools[pool], self._codes[pool] = array, [None]
-            else:
-                words, self._codes[pool] = _unite([strings(s, number) for s in scanners])
-                self.pools[pool] = pa.array(words, pa.string())
-        pairs, self._tracks = _unite([tracks(s) for s in scanners])
-        self.tracks: list[tuple[str, str]] = pairs
-
-    def renumber(self, part: int, kind: int, pool: str, first_row: int, values: NDArray[Any]) -> NDArray[Any]:
-        """One column of one scanner in the numbers of all."""
-        if kind == _KIND["row"]:
-            return values + np.int32(first_row) if first_row else values
-        table = self._codes[pool][part] if kind == _KIND["text"] else None
-        table = self._tracks[part] if kind == _KIND["track"] else table
-        return values if table is None else table[values]  # -1 takes the last entry, which is -1
-
-
 def _unite(parts: list[list[Any]]) -> tuple[list[Any], list[NDArray[np.int32] | None]]:
-    """Several numberings as one: all words, and a table of new numbers a part (None: unchanged).
-
-    Each table ends with -1, so that the code -1 stays itself.
-    """
+    """Several numberings as one: all words, and a table of new numbers a part (None: unchanged)."""
     numbers: dict[Any, int] = {}
     tables: list[NDArray[np.int32] | None] = []
     for words in parts:
-        table = np.array([*(numbers.setdefault(word, len(numbers)) for word in words), -1], np.int32)
-        unchanged = bool((table[:-1] == np.arange(len(words))).all())
-        tables.append(None if unchanged else table)
+        table = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int32)
+        tables.append(None if bool((table == np.arange(len(words))).all()) else table)
     return list(numbers), tables
 
 
 def collect(scanners: list[Any]) -> RawTrace:
     """The raw trace of scanners that read one file's parts in order; empties them."""
-    merged = _Merged(scanners)
-    parts = [take(s) for s in scanners]
-    rows = np.cumsum([0, *(len(p["slice"]["ts"]) for p in parts)])
-    groups: Columns = {}
-    for group, columns in COLUMNS.items():
-        groups[group] = {}
-        for name, kind, pool in columns:
-            pieces = [
-                merged.renumber(i, kind, pool, int(rows[i]), parts[i][group].pop(name)) for i in range(len(parts))
-            ]
-            groups[group][name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    summary = scanners
+    pools: dict[str, pa.StringArray] = {}
+    tables: list[list[NDArray[np.int32] | None]] = []
+    for number, pool in enumerate(POOLS):
+        array = _pool_array(scanners[0], number) if len(scanners) == 1 else None
+        if array is None:
+            words, renumber = _unite([strings(s, number) for s in scanners])
+            array = pa.array(words, pa.string())
+        else:
+            renumber = [None]
+        pools[pool] = array
+        tables.append(renumber)
+    pairs, renumber = _unite([tracks(s) for s in scanners])
+    tables.append(renumber)
+    if any(table[0] is not None for table in tables):  # strings that were no UTF-8 became the same
+        scanners = [new_scanner(), *scanners]
+        tables = [[None, *table] for table in tables]
+    for i, scanner in enumerate(scanners[1:], 1):
+        scanners[0].absorb(scanner, tuple(table[i] for table in tables))
     return RawTrace(
-        groups=groups,
-        pools=merged.pools,
-        tracks=merged.tracks,
-        header=[item for s in scanners for item in header(s)],
-        num_events=sum(s.num_events for s in scanners),
-        num_bytes=scanners[-1].num_bytes,
-        remarks=remarks(scanners),
-        error=scanners[0].error or (None if scanners[0].events_seen else "no events"),
+        groups=take(scanners[0]),
+        pools=pools,
+        tracks=pairs,
+        header=[item for s in summary for item in header(s)],
+        num_events=sum(s.num_events for s in summary),
+        num_bytes=summary[-1].num_bytes,
+        remarks=remarks(summary),
+        error=summary[0].error or (None if summary[0].events_seen else "no events"),
     )
 
 
