@@ -19,9 +19,9 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def render(report: Report) -> str:
-    """The report as CSV with a header; a number that nobody measured has no row.
+    """The report as CSV with a header; ``metric`` is the field's name in JSON.
 
-    Text that a spreadsheet could take for a formula gets a ``'`` before it.
+    A number that nobody measured has no row.  Text that a spreadsheet could take for a formula gets a ``'`` before it.
     """
     return render_ranks([report])
 
@@ -105,8 +105,5 @@ def _numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ())
         value = getattr(struct, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or field in leave_out:
             continue
-        metric, unit = field, ""
-        for ending, word in _UNITS.items():
-            if field.endswith(f"_{ending}"):
-                metric, unit = field.removesuffix(f"_{ending}"), word
-        yield base | {"metric": metric, "value": value, "unit": unit}
+        unit = next((word for ending, word in _UNITS.items() if field.endswith(f"_{ending}")), "")
+        yield base | {"metric": field, "value": value, "unit": unit}

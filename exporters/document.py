@@ -17,19 +17,21 @@ Cell = str | Name
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading, and whether it holds numbers (set to the right)."""
+    """A column's heading, whether it holds numbers (set to the right), and whether little room may drop it."""
 
     title: str
     numeric: bool = True
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under columns; ``caption`` says what a row is."""
+    """Rows of cells under columns; ``caption`` says what a row is, ``detail`` that a short report may omit it."""
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,27 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A finding in words: what was seen, where, what it costs, what to do."""
+    """A finding in words: what was seen, where, what it costs, what a remedy saves, what to do."""
 
     severity: str
     title: str
     seen: tuple[str, ...]
     where: str | None
     cost: str | None
+    saving: str | None
     remedy: str
+
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """What there is to say below the title, each with its heading."""
+        seen = "; ".join(self.seen)
+        parts = (
+            ("seen", seen),
+            ("where", self.where),
+            ("cost", self.cost),
+            ("saving", self.saving),
+            ("do", self.remedy),
+        )
+        return tuple((heading, text) for heading, text in parts if text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,13 +71,8 @@ def _document(doc: Document, level: str) -> Iterable[str]:
 
 def _advice(number: int, item: Advice) -> Iterable[str]:
     yield f"{number}. **{escape(item.title)}** ({item.severity})"
-    if item.seen:
-        yield f"   - Seen: {escape('; '.join(item.seen))}"
-    if item.where:
-        yield f"   - Where: {escape(item.where)}"
-    if item.cost:
-        yield f"   - Cost: {escape(item.cost)}"
-    yield f"   - Do: {escape(item.remedy)}"
+    for heading, text in item.lines():
+        yield f"   - {heading.capitalize()}: {escape(text)}"
 
 
 def _section(section: Section, level: str) -> Iterable[str]:

@@ -129,5 +129,5 @@ def _cut_arguments(name: str, width: int) -> str:
         return name
     room = width - start - 3
     if room < 0:
-        return name[:start] if start <= width else name
+        return name[:start]
     return name[: start + 1 + room] + ELLIPSIS + ">"

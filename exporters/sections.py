@@ -98,8 +98,10 @@ def ranks_table(reports: Sequence[Report]) -> Table:
                 cells += [duration(shares.window_ns), _pct(shares.busy_pct)]
                 cells += [_of(getattr(shares, part), shares.window_ns) for part in DEVICE_PARTS]
             rows.append((*cells, first))
-    titles = ("rank", "device", "step mean", "window", "busy", "compute", "exp. comm", "exp. copies", "idle")
-    return _without_empty("Ranks", (*(Column(t) for t in titles), Column("first finding", False)), rows)
+    titles = ("rank", "device", "step mean", "window", "busy", "compute", "comm", "copies", "idle")
+    columns = [Column(title, optional=title in ("window", "copies")) for title in titles]
+    caption = "Shares of each rank's window; comm and copies: the exposed part"
+    return _without_empty(caption, (*columns, Column("first finding", False, optional=True)), rows)
 
 
 def _facts(report: Report) -> tuple[str, ...]:
@@ -125,17 +127,14 @@ def _facts(report: Report) -> tuple[str, ...]:
 
 
 def _advice(finding: Finding) -> Advice:
-    cost = []
-    if finding.saving_ms_per_step is not None:
-        cost.append(f"saves {duration(finding.saving_ms_per_step * 1e6)} a step")
-    if finding.cost_ns is not None:
-        cost.append(f"costs {duration(finding.cost_ns)} in this recording")
+    cost, saving = finding.cost_ns, finding.saving_ms_per_step
     return Advice(
         severity=finding.severity,
         title=printable(finding.title),
         seen=tuple(_evidence(evidence) for evidence in finding.evidence),
         where=_where(finding.where),
-        cost="; ".join(cost) or None,
+        cost=None if cost is None else f"{duration(cost)} in this recording",
+        saving=None if saving is None else f"{duration(saving * 1e6)} a step, by replay",
         remedy=printable(finding.remedy),
     )
 
@@ -232,7 +231,7 @@ def _host_section(threads: Sequence[ThreadBreakdown]) -> Section:
             rows.append(
                 (Name(thread.thread), duration(busy), count(thread.num_slices), count(thread.num_launches), most)
             )
-        titles = (Column("other threads", False), Column("recorded"), Column("slices"), Column("launches"))
+        titles = (Column("thread", False), Column("recorded"), Column("slices"), Column("launches"))
         blocks.append(Table("Other threads", (*titles, Column("most of it", False)), tuple(rows)))
     left = len(threads) - THREADS_SHOWN
     return Section("Host time", tuple(blocks), (f"{plural(left, 'more thread')} not shown.",) if left > 0 else ())
@@ -276,32 +275,37 @@ def _ops_section(table: OpTable) -> Section:
         return Section(
             "Top ops", (), ("No ops in this trace. Record them with activities=[ProfilerActivity.CPU, ...].",)
         )
-    caption = (
-        f"{plural(table.num_ops, 'op')}, {plural(table.num_calls, 'call')}; by {table.sorted_by.replace('_', ' ')}"
-    )
-    blocks = [_op_table(caption, table.rows)]
+    caption = f"{plural(table.num_ops, 'op')}, {plural(table.num_calls, 'call')}; by {table.sorted_by}"
+    blocks = [_op_table(caption, table.rows, shapes=False)]
     if table.by_shape:
-        blocks.append(_op_table("By input shapes", table.by_shape))
+        blocks.append(_op_table("By input shapes", table.by_shape, shapes=True))
     notes = []
     if table.unattributed_device_ns:
         notes.append(f"{duration(table.unattributed_device_ns)} of device work was launched by no recorded op.")
     return Section("Top ops", tuple(blocks), tuple(notes))
 
 
-def _op_table(caption: str, ops: Sequence[OpRow]) -> Table:
-    device = any(op.device_total_ns for op in ops)
+def _op_table(caption: str, ops: Sequence[OpRow], shapes: bool) -> Table:
     rows: list[tuple[Cell, ...]] = []
+    device = any(op.device_total_ns for op in ops)
     for op in ops:
-        name = op.name if op.input_dims is None else f"{op.name} {op.input_dims}"
-        cells: list[Cell] = [Name(name), count(op.count), duration(op.host_self_ns), _pct(op.host_self_pct)]
+        cells: list[Cell] = [Name(op.name), Name(op.input_dims or ""), count(op.count)]
+        cells += [duration(op.host_self_ns), _pct(op.host_self_pct), duration(op.host_total_ns)]
         if device:
             cells += [duration(op.device_self_ns), _pct(op.device_self_pct), duration(op.device_total_ns)]
-        else:
-            cells += [duration(op.host_total_ns)]
-        rows.append(tuple(cells))
-    titles = ["calls", "host self", "share"]
-    titles += ["GPU self", "of GPU", "GPU total"] if device else ["host total"]
-    return _without_empty(caption, (Column("op", False), *(Column(title) for title in titles)), rows)
+        rows.append(tuple(cells) if device else (*cells, "", "", ""))
+    columns = (
+        Column("op", False),
+        Column("input shapes", False),
+        Column("calls"),
+        Column("host self"),
+        Column("share", optional=device),
+        Column("host total", optional=device),
+        Column("GPU self"),
+        Column("of GPU"),
+        Column("GPU total", optional=True),
+    )
+    return _without_empty(caption, columns, rows, detail=shapes)
 
 
 def _kernels_section(table: KernelTable) -> Section:
@@ -312,7 +316,15 @@ def _kernels_section(table: KernelTable) -> Section:
         occupancy = "" if row.occupancy_pct is None else percent(row.occupancy_pct)
         numbers = (count(row.count), duration(row.total_ns), _pct(row.device_pct), duration(row.mean_ns), occupancy)
         rows.append((Name(row.name), *numbers, Name(row.top_op or "")))
-    titles = (Column("kernel", False), *(Column(t) for t in ("runs", "time", "share", "mean", "occup.")))
+    columns = (
+        Column("kernel", False),
+        Column("runs"),
+        Column("time"),
+        Column("share"),
+        Column("mean", optional=True),
+        Column("occupancy", optional=True),
+        Column("launched by", False, optional=True),
+    )
     caption = f"{plural(table.num_kernels, 'kernel')} of {plural(table.num_names, 'name')}, {duration(table.total_ns)}"
     notes = []
     if table.num_short and table.short_pct is not None and table.short_time_pct is not None:
@@ -324,8 +336,7 @@ def _kernels_section(table: KernelTable) -> Section:
         notes.append(f"{count(table.from_graphs)} kernels were started by graph launches.")
     if all(row.occupancy_pct is None for row in table.rows):
         notes.append("Occupancy was not recorded.")
-    block = _without_empty(caption, (*titles, Column("launched by", False)), rows)
-    return Section("Top kernels", (block,), tuple(notes))
+    return Section("Top kernels", (_without_empty(caption, columns, rows),), tuple(notes))
 
 
 def _remarks(report: Report) -> Iterable[str]:
@@ -357,7 +368,10 @@ def _pct(value: float | None) -> str:
     return "" if value is None else percent(value)
 
 
-def _without_empty(caption: str, columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]]) -> Table:
+def _without_empty(
+    caption: str, columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]], detail: bool = False
+) -> Table:
     """A table without the columns in which no row has anything: what nobody measured is not shown."""
     keep = [i for i in range(len(columns)) if any(row[i] not in ("", Name("")) for row in rows)]
-    return Table(caption, tuple(columns[i] for i in keep), tuple(tuple(row[i] for i in keep) for row in rows))
+    kept = tuple(tuple(row[i] for i in keep) for row in rows)
+    return Table(caption, tuple(columns[i] for i in keep), kept, detail)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Literal
 
-from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from profsuite.analyzers.report import Report
-from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
-from profsuite.exporters.names import printable, shorten
+from profsuite.exporters.columns import lines
+from profsuite.exporters.document import Advice, Bars, Document, Section, Table
+from profsuite.exporters.names import shorten
 from profsuite.exporters.sections import document, ranks_table
 from profsuite.exporters.units import plural
 
@@ -34,7 +33,7 @@ def render(report: Report, *, width: int = 80, color: bool = False) -> str:
 def render_ranks(reports: Sequence[Report], *, width: int = 80, color: bool = False) -> str:
     """A table of all ranks, then each rank's report."""
     console = _console(width, color)
-    console.print(_heading(plural(len(reports), "rank")))
+    console.print(Text(plural(len(reports), "rank"), style="bold underline"))
     _write_block(console, ranks_table(reports))
     for report in reports:
         console.print(_blank())
@@ -87,13 +86,11 @@ def _write_advice(console: Console, advice: Sequence[Advice]) -> None:
     for number, item in enumerate(advice[:FINDINGS_SHOWN], 1):
         title = Text.assemble(f"{number}. ", (item.severity, STYLES.get(item.severity, "bold")), f"  {item.title}")
         console.print(Padding(title, (0, 0, 0, 2)))
-        lines = [("seen", "; ".join(item.seen)), ("where", item.where), ("cost", item.cost), ("do", item.remedy)]
         grid = RichTable.grid(padding=(0, 1))
-        grid.add_column(width=5, style="dim")
+        grid.add_column(width=6, style="dim")
         grid.add_column(ratio=1, overflow="fold")
-        for label, text in lines:
-            if text:
-                grid.add_row(Text(label), Text(text))
+        for heading, text in item.lines():
+            grid.add_row(Text(heading), Text(text))
         console.print(Padding(grid, (0, 0, 0, 5)))
     left = len(advice) - FINDINGS_SHOWN
     if left > 0:
@@ -103,7 +100,8 @@ def _write_advice(console: Console, advice: Sequence[Advice]) -> None:
 
 def _write_section(console: Console, section: Section) -> None:
     console.print(_heading(section.title))
-    for number, block in enumerate(section.blocks):
+    blocks = [block for block in section.blocks if isinstance(block, Bars) or not block.detail]
+    for number, block in enumerate(blocks):
         if number:
             console.print(_blank())
         _write_block(console, block)
@@ -113,8 +111,12 @@ def _write_section(console: Console, section: Section) -> None:
 
 def _write_block(console: Console, block: Table | Bars) -> None:
     console.print(Padding(Text(shorten(block.caption, console.width - 2), style="dim"), (0, 0, 0, 2)))
-    rich = _bars(block, console.width - 4) if isinstance(block, Bars) else _table(block, console.width - 2)
-    console.print(Padding(rich, (0, 0, 0, 2)))
+    if isinstance(block, Bars):
+        console.print(Padding(_bars(block, console.width - 4), (0, 0, 0, 2)))
+        return
+    heading, rule, *rows = lines(block, console.width - 2)
+    for line, style in ((heading, "bold"), (rule, "dim"), *((row, "") for row in rows)):
+        console.print(Text(f"  {line}", style=style, no_wrap=True, overflow="ignore"), crop=False)
 
 
 def _bars(bars: Bars, width: int) -> RichTable:
@@ -131,28 +133,6 @@ def _bars(bars: Bars, width: int) -> RichTable:
         line = Text(("░" if bar.within else "█") * length, style="dim" if bar.within else "cyan")
         grid.add_row(label, Text(f"{bar.pct:.1f} %"), Text(bar.value), line)
     return grid
-
-
-def _table(table: Table, width: int) -> RichTable:
-    """A table in which the columns of names share the room that the numbers leave."""
-    needed = [max([len(c.title), *(len(_plain(row[i])) for row in table.rows)]) for i, c in enumerate(table.columns)]
-    flexible = [i for i in range(len(needed)) if any(isinstance(row[i], Name) for row in table.rows)]
-    room = width - sum(n for i, n in enumerate(needed) if i not in flexible) - 2 * (len(needed) - 1)
-    for left, i in zip(range(len(flexible), 0, -1), sorted(flexible, key=lambda i: needed[i]), strict=True):
-        needed[i] = min(needed[i], max(8, room // left))
-        room -= needed[i]
-    rich = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, column in enumerate(table.columns):
-        justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        wrap = i not in flexible and not column.numeric
-        rich.add_column(Text(column.title), justify=justify, no_wrap=not wrap, max_width=needed[i], overflow="ellipsis")
-    for row in table.rows:
-        rich.add_row(*(Text(shorten(c.text, needed[i]) if isinstance(c, Name) else c) for i, c in enumerate(row)))
-    return rich
-
-
-def _plain(cell: Cell) -> str:
-    return printable(cell.text) if isinstance(cell, Name) else cell
 
 
 def _heading(title: str) -> Text:

@@ -6,7 +6,7 @@ from __future__ import annotations
 def duration(ns: float) -> str:
     """A time in ns as ``1.234 s``, ``56.7 ms``, ``8.9 us`` or ``120 ns``."""
     for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= scale:
+        if abs(ns) >= scale * 0.99995:  # what would round to 1000 of the smaller unit
             value = ns / scale
             digits = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
             return f"{value:,.{digits}f} {unit}"

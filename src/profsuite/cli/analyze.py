@@ -31,7 +31,7 @@ EXAMPLES = examples(
     "profsuite analyze run/ --rank 0:4 --only verdict,findings",
     "profsuite analyze trace.json --steps 3:6 --format html --output report.html",
     "profsuite analyze trace.json --format json --fail-on critical > report.json",
-    "kubectl cp job-0:/tmp/trace.json - | profsuite analyze -",
+    "ssh node7 cat /tmp/trace.json | profsuite analyze -",
 )
 
 

@@ -90,19 +90,18 @@ def with_id(table: pa.Table) -> pa.Table:
 
 def as_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Rows as a plain table that fits the terminal; names are made safe to print."""
-    from profsuite.exporters.names import printable, shorten
+    from profsuite.exporters.columns import lines
+    from profsuite.exporters.document import Column, Name, Table
 
-    cells = [["" if value is None else printable(str(value)) for value in row] for row in rows]
-    titles = [printable(column) for column in columns]
-    widths = [max([len(title), *(len(row[i]) for row in cells)]) for i, title in enumerate(titles)]
-    room = shutil.get_terminal_size((160, 24)).columns - 2 * (len(widths) - 1)
-    for left, i in zip(range(len(widths), 0, -1), sorted(range(len(widths)), key=widths.__getitem__), strict=True):
-        widths[i] = min(widths[i], max(8, room // left))
-        room -= widths[i]
-    numeric = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(titles))]
-    lines = []
-    for row in [titles, ["-" * width for width in widths], *cells]:
-        parts = [shorten(cell, width) for cell, width in zip(row, widths, strict=True)]
-        aligned = [p.rjust(w) if n else p.ljust(w) for p, w, n in zip(parts, widths, numeric, strict=True)]
-        lines.append("  ".join(aligned).rstrip())
-    return "\n".join(lines) + "\n"
+    numeric = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))]
+    headings = tuple(Column(title, number) for title, number in zip(columns, numeric, strict=True))
+    cells = tuple(
+        tuple(_shown(value) if number else Name(_shown(value)) for value, number in zip(row, numeric, strict=True))
+        for row in rows
+    )
+    width = shutil.get_terminal_size((160, 24)).columns
+    return "\n".join(lines(Table("", headings, cells), width)) + "\n"
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,95 @@
+"""Writes docs/reference from the code: ``make docs``.  tests/test_reference.py fails where the two differ."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+
+REFERENCE = Path(__file__).parent / "reference"
+
+WRITTEN_BY = "Written by `make docs`; change the code instead."
+
+
+def tables_page() -> str:
+    """Every table and column of a trace, from ``profsuite.trace.schema``."""
+    from profsuite.trace.schema import SCHEMA_VERSION, TABLES
+
+    lines = [
+        "# Tables of a trace",
+        "",
+        f"Schema version {SCHEMA_VERSION}. {WRITTEN_BY}",
+        "",
+        "`trace.table(name)` gives a table as Arrow, `trace.to_pandas(name)` as a DataFrame, `profsuite query` takes",
+        "SQL over all of them.",
+        "",
+        "- Row number is identity: `slice_id` in another table is a row number of `slice`. `profsuite query` and the",
+        "  Parquet files of `profsuite convert` have it as the column `id`.",
+        "- Time is integer nanoseconds, as the file counts it; add `trace.info.base_time_ns` for the epoch.",
+        "- `text` columns are dictionary encoded.",
+        "- Absent is null: no column uses 0, -1 or an empty string for unknown.",
+        "",
+        "| table | a row is |",
+        "|---|---|",
+        *(f"| [{table.name}](#{table.name}) | {_cell(table.row)} |" for table in TABLES),
+    ]
+    for table in TABLES:
+        lines += ["", f"## {table.name}", "", table.row, ""]
+        lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]
+        for column in table.columns:
+            null = "yes" if column.nullable else ""
+            cells = (f"`{column.name}`", column.dtype, column.unit, null, column.doc)
+            lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    """The help of every command, as ``--help`` prints it at 100 columns."""
+    import click
+
+    from profsuite.cli.app import COMMANDS, app
+
+    context = click.Context(app, info_name="profsuite", **app.context_settings)
+    lines = ["# Commands", "", WRITTEN_BY, "", *_help(app, context)]
+    for name in COMMANDS:
+        command = app.get_command(context, name)
+        assert command is not None
+        lines += ["", f"## profsuite {name}", "", *_help(command, click.Context(command, context, name))]
+    return "\n".join(lines) + "\n"
+
+
+def report_schema() -> str:
+    """The JSON schema of ``profsuite analyze --format json``."""
+    from profsuite.exporters.json import schema
+
+    return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
+
+
+PAGES = {"tables.md": tables_page, "cli.md": cli_page, "report.schema.json": report_schema}
+"""Each file of docs/reference and what writes it."""
+
+
+def _help(command: click.Command, context: click.Context) -> Iterable[str]:
+    context.terminal_width = context.max_content_width = 100
+    return ("```text", *command.get_help(context).rstrip().splitlines(), "```")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page(), encoding="utf-8")
+        sys.stdout.write(f"docs/reference/{name}\n")
+
+
+if __name__ == "__main__":
+    main()

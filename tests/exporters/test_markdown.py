@@ -1,0 +1,66 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from profsuite.analyzers.report import Report
+from profsuite.exporters import markdown
+
+
+def parse(text: str) -> list[Token]:
+    """Every token, those inside of others included."""
+    tokens: list[Token] = []
+    for token in MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").parse(text):
+        tokens += [token, *(token.children or ())]
+    return tokens
+
+
+def test_hostile_names_are_text(report: Report) -> None:
+    source = "[x](javascript:alert(1)) <img src=x> ![y](z) @team #12 https://x.y **b** | `"
+    tokens = parse(markdown.render(msgspec.structs.replace(report, source=source, verdict=source)))
+    kinds = {token.type for token in tokens}
+    assert not kinds & {"html_block", "html_inline", "image", "link_open", "fence", "code_block"}
+    assert "".join(token.content for token in tokens if token.type == "text").count(source) == 2
+
+
+def test_no_mention_reference_or_bare_link(report: Report) -> None:
+    text = markdown.render(msgspec.structs.replace(report, verdict="@team #12 https://x.y www.x.y"))
+    outside_code = re.sub(r"(`+).*?\1", "", text)
+    assert not re.search(r"@\w", outside_code)
+    assert not re.search(r"(?<!&)#\d", outside_code)
+    assert "https:" not in outside_code
+
+
+def test_every_table_has_cells_for_its_columns(report: Report) -> None:
+    text = markdown.render(report)
+    tokens = parse(text)
+    rows: list[int] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append(0)
+        elif token.type in ("td_open", "th_open"):
+            rows[-1] += 1
+    assert sum(token.type == "table_open" for token in tokens) == 7
+    assert set(rows) == {3, 4, 5, 7, 8, 9}
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1, block
+
+
+@pytest.mark.parametrize("text", ["plain", "a`b", "``", "`x`", " ", "a|b", "x" * 10])
+def test_code(text: str) -> None:
+    inline = [token for token in parse(markdown.code(text).replace("\\|", "|")) if token.type == "code_inline"]
+    assert len(inline) == 1
+    assert inline[0].content.strip() == text.strip()
+
+
+def test_ranks(report: Report, bare: Report) -> None:
+    text = markdown.render_ranks([report, bare])
+    assert text.startswith("# 2 ranks\n")
+    assert text.count("\n## ") == 2

@@ -1,0 +1,125 @@
+"""The report for the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+
+from profsuite.analyzers.report import Report
+from profsuite.exporters import text
+from profsuite.exporters.columns import lines
+from profsuite.exporters.document import Column, Name, Table
+
+PASTED = ("Next: ",)
+"""Lines that are left whole, to be copied."""
+
+
+def test_opens_with_the_verdict_then_findings_then_tables(report: Report) -> None:
+    out = text.render(report, width=100)
+    order = [
+        "The GPU is idle for 50.0 %",
+        "Findings",
+        "1. critical  The GPU waits for the data loader",
+        "GPU time",
+        "Host time",
+    ]
+    order += ["Steps", "Top ops", "Top kernels", "Trace health", "Next: profsuite"]
+    places = [out.index(words) for words in order]
+    assert places == sorted(places)
+    assert out.index("The GPU is idle") < 200
+
+
+def test_numbers(report: Report) -> None:
+    out = text.render(report, width=100)
+    assert re.search(r"compute +40\.0 % +400\.0 ms +█+", out)
+    assert re.search(r"waiting for input data +45\.0 % +450\.0 ms +░+", out)
+    assert "idle for input 450.0 ms; share of the window 45.0 %; waits 2; launches 1,234 per step" in " ".join(
+        out.split()
+    )
+    assert re.search(r"Kernel2<cutlass\S+ +10 +300\.0 ms +75\.0 % +30\.00 ms +62\.5 % +aten::mm", out)
+    assert "cost   450.0 ms in this recording" in out
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_fits_the_terminal(report: Report, bare: Report, width: int) -> None:
+    for out in (
+        text.render(report, width=width),
+        text.render(bare, width=width),
+        text.render_ranks([report] * 3, width=width),
+    ):
+        for line in out.splitlines():
+            assert cell_len(line) <= width or line.startswith(PASTED), line
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_hostile_names_reach_the_terminal_as_plain_text(report: Report, color: bool) -> None:
+    out = text.render(report, width=100, color=color)
+    own = re.compile(r"\x1b\[[0-9;]*m")
+    codes = set(own.findall(out))
+    assert bool(codes) is color
+    # 31 of the name in the fixture: it must be text, the escape before it gone
+    assert "\ufffd[31mevil\ufffd[0m\ufffd" in own.sub("", out)
+    rest = own.sub("", out).replace("\n", "")
+    assert rest.isprintable()
+    assert "[bold]" in rest
+
+
+def test_a_saving_is_shown_only_where_it_was_replayed(report: Report) -> None:
+    assert "saving" not in text.render(report)
+    assert report.findings is not None
+    finding = msgspec.structs.replace(report.findings[0], saving_ms_per_step=12.5)
+    assert "saving 12.50 ms a step, by replay" in text.render(msgspec.structs.replace(report, findings=(finding,)))
+
+
+def test_three_findings_are_shown_and_the_others_named(report: Report) -> None:
+    assert report.findings is not None
+    many = msgspec.structs.replace(report, findings=report.findings * 3)
+    out = text.render(many)
+    assert "  3. critical" in out
+    assert "  4. " not in out
+    assert "3 more findings: Many short kernels, The GPU waits" in out
+
+
+def test_what_was_not_recorded_is_said_or_left_out(bare: Report) -> None:
+    out = text.render(bare)
+    assert "No device work in this trace." in out
+    assert "ProfilerActivity.CUDA" in out
+    assert "None." in out
+    assert "Top ops" not in out
+    assert "Steps" not in out
+
+
+def test_more_than_one_device_gives_a_table(report: Report) -> None:
+    assert report.breakdown is not None
+    second = msgspec.structs.replace(report.breakdown[0], device=1)
+    out = text.render(msgspec.structs.replace(report, breakdown=(*report.breakdown, second)), width=100)
+    assert re.search(r"^ +1 +1\.000 s +50\.0 % +40\.0 % +8\.0 %", out, flags=re.MULTILINE)
+    assert "Device 0 was idle for 500.0 ms" in out
+
+
+def test_ranks(report: Report, bare: Report) -> None:
+    out = text.render_ranks([report, msgspec.structs.replace(report, rank=3), bare], width=110)
+    assert out.startswith("3 ranks\n")
+    assert re.search(r"^ +3 +0 +500\.0 ms +1\.000 s +50\.0 %", out, flags=re.MULTILINE)
+    assert out.count("Next: ") == 3
+
+
+def test_next_command_is_safe_to_paste(report: Report) -> None:
+    out = text.render(msgspec.structs.replace(report, source="a b;rm -rf $HOME.json", findings=()))
+    assert "Next: profsuite analyze 'a b;rm -rf $HOME.json' --format html --output report.html" in out
+
+
+def test_columns_are_dropped_before_names_become_unreadable() -> None:
+    columns = (Column("name", False), Column("runs"), Column("mean", optional=True), Column("by", False, optional=True))
+    table = Table("", columns, ((Name("n" * 60), "10", "1.000 ms", Name("aten::mm")),))
+    assert lines(table, 80)[0].split() == ["name", "runs", "mean", "by"]
+    assert lines(table, 46)[0].split() == ["name", "runs", "mean"]
+    assert lines(table, 30)[0].split() == ["name", "runs"]
+
+
+def test_wide_characters_are_counted_as_two_columns() -> None:
+    table = Table("", (Column("name", False), Column("n")), ((Name("行列" * 20), "1"), (Name("mm"), "2")))
+    assert all(cell_len(line) <= 40 for line in lines(table, 40))
