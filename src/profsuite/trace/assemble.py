@@ -65,7 +65,7 @@ def assemble(
         parent,
         raw.pools["name"],
     )
-    work, launch = find_launches(slices)
+    work, launch = find_launches(slices, raw.groups["flow"], raw.pools["category"])
     op = find_ops(slices, work, launch)
     steps = find_steps(slices)
     step = assign_steps(slices, steps, work, launch)
@@ -220,7 +220,7 @@ def _kinds(raw: RawTrace, slices: Slices, rows: NDArray[np.int32]) -> Text:
     used[names] = True
     words = np.flatnonzero(used)
     kinds = np.zeros(len(used), np.int8)
-    kinds[words] = kernel_kinds(slices.names.take(pa.array(words)))
+    kinds[words] = kernel_kinds(slices.names.take(pa.array(words, pa.int64())))
     codes = kinds[names].astype(np.int32)
     group = raw.groups["collective"]
     carriers = group["row"][group["collective"] >= 0]

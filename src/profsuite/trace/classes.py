@@ -168,6 +168,6 @@ def role_mask(roles: NDArray[np.int8], wanted: Iterable[Role]) -> NDArray[np.boo
 
 
 def slice_roles(trace: Trace) -> NDArray[np.int8]:
-    """The ``Role`` of every slice of ``trace`` (one int8 a row of ``slice``)."""
+    """The ``Role`` of every slice (one int8 a row of ``slice``); ``Trace.roles`` remembers it."""
     roles = category_roles(trace.words("slice", "category"))
     return cast("NDArray[np.int8]", roles[trace.array("slice", "category")]) if len(roles) else np.zeros(0, np.int8)

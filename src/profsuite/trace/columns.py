@@ -34,7 +34,7 @@ def gather(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """``values[rows]``, with the null of the type (see ``fields.Kind``) where a row is negative."""
     if len(values) == 0:
         return np.full(len(rows), null_of(values.dtype), values.dtype)
-    out = values[rows]
+    out: NDArray[Any] = values[rows]
     absent = rows < 0
     if absent.any():
         out[absent] = null_of(values.dtype)
@@ -66,7 +66,7 @@ def build_table(name: str, columns: dict[str, NDArray[Any] | Text]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=spec.arrow_schema())
 
 
-def _array(column: Column, values: NDArray[Any] | Text) -> pa.Array:
+def _array(column: Column, values: NDArray[Any] | Text) -> pa.Array[Any]:
     if isinstance(values, Text):
         return _text(column, values)
     if column.dtype == "bool":
@@ -87,7 +87,7 @@ def _array(column: Column, values: NDArray[Any] | Text) -> pa.Array:
     return _from_buffers(column.arrow_type(), values, valid)
 
 
-def _text(column: Column, text: Text) -> pa.DictionaryArray:
+def _text(column: Column, text: Text) -> pa.DictionaryArray[Any, Any]:
     codes, pool = text.codes, text.pool
     if column.nullable:
         empty = pc.index(pool, "").as_py() if len(pool) else -1
@@ -101,22 +101,26 @@ def _text(column: Column, text: Text) -> pa.DictionaryArray:
             codes = np.where(codes < 0, np.int32(len(pool)), codes)
             pool = pa.concat_arrays([pool, pa.array([""], pa.string())])
         indices = _from_buffers(pa.int32(), codes, None)
-    return cast("pa.DictionaryArray", pa.DictionaryArray.from_arrays(indices, pool, safe=False))
+    return pa.DictionaryArray.from_arrays(indices, pool, safe=False)
 
 
-def _bool(values: NDArray[Any], nullable: bool) -> pa.Array:
-    bits = pa.py_buffer(np.packbits(values > 0, bitorder="little"))
+def _bool(values: NDArray[Any], nullable: bool) -> pa.Array[Any]:
+    bits = _buffer(np.packbits(values > 0, bitorder="little"))
     validity = _bitmap(values != -1) if nullable else None
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity, bits])
 
 
-def _from_buffers(dtype: pa.DataType, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
+def _from_buffers(dtype: pa.DataType, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array[Any]:
     values = np.ascontiguousarray(values)
     validity = None if valid is None else _bitmap(valid)
-    return pa.Array.from_buffers(dtype, len(values), [validity, pa.py_buffer(values)])
+    return pa.Array.from_buffers(dtype, len(values), [validity, _buffer(values)])
 
 
 def _bitmap(valid: NDArray[np.bool_]) -> pa.Buffer | None:
     if valid.all():
         return None
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return _buffer(np.packbits(valid, bitorder="little"))
+
+
+def _buffer(values: NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(cast("Any", values))  # the stubs know numpy as a buffer from Python 3.12 on

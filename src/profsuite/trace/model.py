@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from profsuite.trace.flows import Flows
+
 
 @dataclass(frozen=True, slots=True)
 class TraceInfo:
@@ -115,13 +117,36 @@ class Trace:
         key = (table, f"{column}\0words")
         if key not in self._cache:
             chunked = self.table(table).column(column).unify_dictionaries()
-            self._cache[key] = chunked.chunk(0).dictionary.to_pylist() if chunked.num_chunks else []
+            self._cache[key] = cast("Any", chunked.chunk(0)).dictionary.to_pylist() if chunked.num_chunks else []
         return cast("list[str]", self._cache[key])
 
     @cached_property
     def end(self) -> NDArray[np.int64]:
         """ts + dur of every slice, ns."""
         return cast("NDArray[np.int64]", self.array("slice", "ts") + self.array("slice", "dur"))
+
+    @cached_property
+    def roles(self) -> NDArray[np.int8]:
+        """What each slice is, by its category: a ``classes.Role`` a row of ``slice``."""
+        from profsuite.trace.classes import slice_roles
+
+        return slice_roles(self)
+
+    @cached_property
+    def track_order(self) -> NDArray[np.int64]:
+        """Rows of ``slice`` by (track, ts, longer first, row): each slice after those around it."""
+        from profsuite.trace.nesting import track_order
+
+        return track_order(self.array("slice", "track_id"), self.array("slice", "ts"), self.array("slice", "dur"))
+
+    def flows(self) -> Flows:
+        """The arrows between slices: flow ends in pairs, each bound to its slice."""
+        key = ("flow", "\0pairs")
+        if key not in self._cache:
+            from profsuite.trace.flows import pair_flows
+
+            self._cache[key] = pair_flows(self)
+        return cast("Flows", self._cache[key])
 
     def to_pandas(self, table: str) -> pd.DataFrame:
         """A table as a DataFrame; its index is the row number, nullable ints are pandas' ``Int64``."""

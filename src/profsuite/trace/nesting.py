@@ -10,9 +10,12 @@ kernel runs inside another.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from profsuite.trace.intervals import running_max
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +44,10 @@ def nest(track: NDArray[np.int32], ts: NDArray[np.int64], dur: NDArray[np.int64]
 def native_nest() -> Callable[..., tuple[Any, Any, Any]] | None:
     """The C version (buffers in, buffers out), None where the extension was not built."""
     try:
-        from profsuite.trace import _scanner
+        scanner = import_module("profsuite.trace._scanner")
     except ImportError:
         return None
-    return cast("Callable[..., tuple[Any, Any, Any]] | None", getattr(_scanner, "nest", None))
+    return cast("Callable[..., tuple[Any, Any, Any]] | None", getattr(scanner, "nest", None))
 
 
 def nest_numpy(
@@ -150,7 +153,7 @@ def _self_times(up: NDArray[np.int64], start: NDArray[np.int64], dur: NDArray[np
     owner = up[child]
     end = start[child] + dur[child]
     segment = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
-    reached = segmented_running_max(end, segment)
+    reached = running_max(end, segment)
     begin = start[child].copy()
     inner = np.ones(len(child), bool)
     inner[segment] = False
@@ -160,20 +163,3 @@ def _self_times(up: NDArray[np.int64], start: NDArray[np.int64], dur: NDArray[np
     owners = owner[segment]
     result[owners] = np.maximum(dur[owners] - np.add.reduceat(covered, segment), 0)
     return result
-
-
-def segmented_running_max(values: NDArray[np.int64], segment: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Running maximum of ``values`` that begins anew at each position in ``segment`` (ascending, from 0)."""
-    if len(values) == 0:
-        return values.copy()
-    low, high = int(values.min()), int(values.max())
-    width = high - low + 1
-    if width * len(segment) < 2**63:
-        # Raise each segment above all before it: one running maximum then serves all.
-        number = np.zeros(len(values), np.int64)
-        number[segment[1:]] = 1
-        lift = np.cumsum(number) * width
-        return cast("NDArray[np.int64]", np.maximum.accumulate(values - low + lift) - lift + low)
-    # Too wide for that: ranks instead of values.
-    distinct, rank = np.unique(values, return_inverse=True)
-    return cast("NDArray[np.int64]", distinct[segmented_running_max(rank.astype(np.int64), segment)])

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow.compute as pc
 
-from profsuite.trace.classes import DEVICE_WORK, ON_DEVICE, Role, role_mask
+from profsuite.trace.classes import DEVICE_WORK, Role, role_mask
+from profsuite.trace.flows import LAUNCH_FLOWS, launches_by_flow
+from profsuite.trace.joins import earliest_with
 from profsuite.trace.readers.fields import NULL_INT64
 
 if TYPE_CHECKING:
@@ -126,39 +128,25 @@ def truncated_steps(
     return truncated
 
 
-def find_launches(slices: Slices) -> tuple[Rows, Rows]:
+def find_launches(slices: Slices, flow: dict[str, NDArray[Any]], categories: pa.StringArray) -> tuple[Rows, Rows]:
     """Device work (rows, ascending) and the launch of each: the call with the same correlation id.
 
     Of several calls with one id the earliest counts.  Many kernels may have one launch (a graph).
+    Where no device work has a correlation id, the launch flows tell (``flow`` is the raw group,
+    ``categories`` its pool).
     """
     work = np.flatnonzero(role_mask(slices.role, DEVICE_WORK)).astype(np.int32)
-    call = np.flatnonzero((slices.role == Role.LAUNCH) & (slices.correlation != NULL_INT64)).astype(np.int32)
-    return work, earliest_with(slices.correlation[work], slices.correlation[call], call, slices.ts)
-
-
-def earliest_with(wanted: NDArray[np.int64], keys: NDArray[np.int64], rows: Rows, ts: NDArray[np.int64]) -> Rows:
-    """For each of ``wanted`` the row with the same key, the earliest of several; null keys match nothing."""
-    found = np.full(len(wanted), -1, np.int32)
-    if not len(wanted) or not len(keys):
-        return found
-    low, high = int(keys.min()), int(keys.max())
-    if high - low < 4 * (len(keys) + len(wanted)) + 65536:
-        # Dense ids: a table addressed by id, half the time of a join.
-        table = np.full(high - low + 1, -1, np.int32)
-        slot = keys - low
-        table[slot] = rows
-        if not bool(np.all(table[slot] == rows)):
-            latest_first = np.lexsort((rows, ts[rows]))[::-1]
-            table[slot[latest_first]] = rows[latest_first]  # the last assignment stays
-        known = (wanted >= low) & (wanted <= high) & (wanted != NULL_INT64)
-        found[known] = table[wanted[known] - low]
-        return found
-    order = np.lexsort((rows, ts[rows], keys))
-    keys, rows = keys[order], rows[order]
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = (keys[place] == wanted) & (wanted != NULL_INT64)
-    found[hit] = rows[place[hit]]
-    return found
+    wanted = slices.correlation[work]
+    calls = np.flatnonzero(slices.role == Role.LAUNCH).astype(np.int32)
+    if len(flow["ts"]) and not bool((wanted != NULL_INT64).any()):
+        words = [(word or "").lower() in LAUNCH_FLOWS for word in categories.to_pylist()]
+        follow = np.array([*words, False], bool)[flow["category"]]
+        return work, launches_by_flow(flow, follow, slices.track, slices.ts, calls, work)
+    keys = slices.correlation[calls]
+    known = keys != NULL_INT64
+    if not known.all():
+        keys, calls = keys[known], calls[known]
+    return work, earliest_with(wanted, keys, calls, slices.ts)
 
 
 def find_ops(slices: Slices, work: Rows, launch: Rows) -> Rows:
@@ -235,39 +223,44 @@ def find_forward_ops(slices: Slices, op_row: Rows, sequence: NDArray[np.int64], 
     if not len(backward) or not len(forward):
         return forward_op
     ts, track = slices.ts[op_row], slices.track[op_row]
-    match = _last_before(sequence, ts, forward, backward)
-    tracks_used = np.unique(track[forward])
-    numbers = np.unique(thread[backward])
-    numbers = numbers[numbers != NULL_INT64]
-    if len(tracks_used) > 1 and len(numbers):
-        for number in numbers.tolist():  # as many as there are threads
-            mine = np.flatnonzero(thread[backward] == number)
-            votes = track[match[mine][match[mine] >= 0]]
-            if not len(votes):
-                continue
-            home = np.bincount(votes).argmax()
-            on_home = forward[track[forward] == home]
-            match[mine] = _last_before(sequence, ts, on_home, backward[mine])
+    match = _last_before((sequence,), ts, forward, backward)
+    if len(forward) and bool((track[forward] != track[forward[0]]).any()):
+        home = track.copy()  # the thread to look for a forward op on
+        home[backward] = _forward_tracks(thread[backward], match, track)
+        sure = home[backward] >= 0
+        match[sure] = _last_before((sequence, home), ts, forward, backward[sure])
     forward_op[backward] = np.where(match >= 0, op_row[match], -1)
     return forward_op
 
 
+def _forward_tracks(thread: NDArray[np.int64], match: NDArray[np.int64], track: NDArray[np.int32]) -> Rows:
+    """For each backward op the track that most ops of its forward thread number matched, -1 if unknown."""
+    home = np.full(len(thread), -1, np.int32)
+    known = np.flatnonzero(thread != NULL_INT64)
+    numbers, number = np.unique(thread[known], return_inverse=True)
+    matched = match[known] >= 0
+    width = int(track.max()) + 1
+    votes, count = np.unique(number[matched] * np.int64(width) + track[match[known][matched]], return_counts=True)
+    best = np.full(len(numbers), -1, np.int32)
+    order = np.argsort(count, kind="stable")
+    best[votes[order] // width] = votes[order] % width  # the last assignment stays: the most votes
+    home[known] = best[number]
+    return home
+
+
 def _last_before(
-    sequence: NDArray[np.int64], ts: NDArray[np.int64], forward: NDArray[Any], backward: NDArray[Any]
+    keys: tuple[NDArray[Any], ...], ts: NDArray[np.int64], forward: NDArray[Any], backward: NDArray[Any]
 ) -> NDArray[np.int64]:
-    """For each of ``backward`` the one of ``forward`` with its sequence number that started last before it."""
+    """For each of ``backward`` the one of ``forward`` with the same ``keys`` that started last before it."""
     both = np.concatenate((forward, backward))
     is_forward = np.arange(len(both)) < len(forward)
     # At the same time a backward op sorts before a forward one: "before" is strict.
-    order = np.lexsort((both, is_forward, ts[both], sequence[both]))
+    order = np.lexsort((both, is_forward, ts[both], *(key[both] for key in keys)))
+    ordered = both[order]
     place = np.maximum.accumulate(np.where(is_forward[order], np.arange(len(both)), -1))
-    candidate = np.where(place >= 0, both[order[place]], -1)
-    same = (candidate >= 0) & (sequence[candidate] == sequence[both[order]])
+    candidate = np.where(place >= 0, ordered[place], -1)
+    for key in keys:
+        candidate[key[candidate] != key[ordered]] = -1
     match = np.full(len(both), -1, np.int64)
-    match[order] = np.where(same, candidate, -1)
+    match[order] = candidate
     return match[len(forward) :]
-
-
-def is_on_device(role: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """True for slices of a device's track."""
-    return role_mask(role, ON_DEVICE)

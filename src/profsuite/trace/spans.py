@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profsuite.trace.intervals import running_max
 from profsuite.trace.readers.fields import NULL_INT64
 from profsuite.trace.readers.raw import Remark
 
@@ -78,9 +79,7 @@ def _match(
 
 
 def _running_min(values: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
-    from profsuite.trace.nesting import segmented_running_max
-
-    return -segmented_running_max(-values, first)
+    return -running_max(-values, first)
 
 
 def _last_ends(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -60,8 +60,8 @@ def describe_tracks(raw: RawTrace, roles: NDArray[np.int8], rank: int | None) ->
     width = len(Role)
     cells = slices["track"].astype(np.int64) * width + roles
     counts = np.bincount(cells, minlength=num * width).reshape(num, width)
-    has_device = counts[:, list(ON_DEVICE)].any(axis=1)
-    has_host = counts[:, list(ON_HOST)].any(axis=1)
+    has_device: NDArray[np.bool_] = np.any(counts[:, list(ON_DEVICE)] > 0, axis=1)
+    has_host: NDArray[np.bool_] = np.any(counts[:, list(ON_HOST)] > 0, axis=1)
     has_other = counts[:, Role.OTHER] > 0
     on_device = roles[gpu["row"]]
     usable = np.isin(on_device, ON_DEVICE)
@@ -179,4 +179,4 @@ def _dictionary(values: list[str | None] | list[str]) -> Text:
     """A text column from Python strings."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Text(codes, encoded.dictionary)
+    return Text(codes, cast("pa.StringArray", encoded.dictionary))
