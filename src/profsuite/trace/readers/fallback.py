@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from profsuite.errors import TraceError
 from profsuite.trace.readers import values
+from profsuite.trace.readers.batch import Batch
 from profsuite.trace.readers.columns import Columns
 from profsuite.trace.readers.fields import POOLS
 from profsuite.trace.readers.lenient import BrokenError, Parser, parse_event
-from profsuite.trace.readers.raw import RawTrace, Remark
+from profsuite.trace.readers.raw import RawTrace, Remark, not_a_trace
 
 if TYPE_CHECKING:
-    import numpy as np
+    from numpy.typing import NDArray
 
 STEP: Final = 1 << 20
 """Bytes gathered before the next look at them."""
@@ -53,6 +54,7 @@ class Scanner:
         self.header: list[tuple[str, str]] = []
         self.num_bytes = 0
         self._columns = Columns()
+        self._batch = Batch(self._columns)
         self._data = b""
         self._base = 0  # the file's offset of _data[0]
         self._at = 0  # what is read of _data
@@ -101,19 +103,20 @@ class Scanner:
         self._final = True
         self._run()
         if self._state == self._begin:
-            raise TraceError("empty file: nothing to read as a trace")
+            raise TraceError(not_a_trace("empty"))
         if self._state == self._not_json:
-            raise TraceError("not a JSON trace: it does not start with { or [")
+            raise TraceError(not_a_trace("not json"))
         if not self._has_events:
-            raise TraceError("not a trace: the JSON object has no traceEvents array")
+            raise TraceError(not_a_trace("no events"))
 
-    def take(self) -> dict[str, dict[str, np.ndarray]]:
+    def take(self) -> dict[str, dict[str, NDArray[Any]]]:
         """The raw columns of ``fields.GROUPS`` since the last call, always all of them."""
         return self._columns.take()
 
     def new_strings(self, pool: str) -> list[str]:
         """The strings of a pool that were added since the last call for it."""
-        fresh, self._columns.fresh[pool] = self._columns.fresh[pool], []
+        strings = self._columns.pools[pool]
+        fresh, strings.fresh = strings.fresh, []
         return fresh
 
     def _run(self) -> None:
@@ -259,9 +262,12 @@ class Scanner:
             self._at = end
             byte = data[end : end + 1]
             if byte == b"{":
+                if not self._after_event and (after := self._batch.read(data, end, self._base)):
+                    self._at = after
+                    continue
                 if not self._event():
                     return False
-                if self._lost:
+                if self._lost is not None:
                     return True
             elif byte == b"]":
                 self._at += 1

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from profsuite.errors import TraceError
 from profsuite.trace.readers.fields import ARGS, GROUPS, POOLS
-from profsuite.trace.readers.raw import Progress, RawTrace, Remark, remark_message
+from profsuite.trace.readers.raw import RawTrace, Remark, not_a_trace, remark_message
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +124,8 @@ def remarks(scanners: list[Any]) -> list[Remark]:
                 first[kind] = min(first.get(kind, offset), offset)
         for code, count in unsupported.items():
             phases[chr(code)] = phases.get(chr(code), 0) + count
-    return [Remark(kind, n, first[kind], remark_message(kind, n, phases)) for kind, n in counts.items()]
+    order = sorted(counts, key=lambda kind: (first[kind], kind))
+    return [Remark(kind, counts[kind], first[kind], remark_message(kind, counts[kind], phases)) for kind in order]
 
 
 def _unite(parts: list[list[Any]]) -> tuple[list[Any], list[NDArray[np.int32] | None]]:
@@ -137,7 +139,11 @@ def _unite(parts: list[list[Any]]) -> tuple[list[Any], list[NDArray[np.int32] | 
 
 
 def collect(scanners: list[Any]) -> RawTrace:
-    """The raw trace of scanners that read one file's parts in order; empties them."""
+    """The raw trace of scanners that read one file's parts in order; empties them.
+
+    ``TraceError`` if the file is no trace.
+    """
+    check(scanners[0])
     summary = scanners
     pools: dict[str, pa.StringArray] = {}
     tables: list[list[NDArray[np.int32] | None]] = []
@@ -165,16 +171,77 @@ def collect(scanners: list[Any]) -> RawTrace:
         num_events=sum(s.num_events for s in summary),
         num_bytes=summary[-1].num_bytes,
         remarks=remarks(summary),
-        error=summary[0].error or (None if summary[0].events_seen else "no events"),
     )
 
 
-def read_chunks(chunks: Iterator[bytes], progress: Progress) -> RawTrace:
-    """Read a stream of bytes (decompression goes on in the thread that makes the chunks)."""
+class Scanner:
+    """The C scanner behind the interface of ``fallback.Scanner``."""
+
+    def __init__(self) -> None:
+        self._scanner = new_scanner()
+        self._given = dict.fromkeys(POOLS, 0)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Read the next bytes."""
+        self._scanner.feed(data)
+
+    def finish(self) -> None:
+        """The input has ended; ``TraceError`` if it was no trace."""
+        self._scanner.finish()
+        check(self._scanner)
+
+    def take(self) -> Columns:
+        """The raw columns since the last call."""
+        return take(self._scanner)
+
+    def new_strings(self, pool: str) -> list[str]:
+        """What a pool gained since the last call."""
+        words = strings(self._scanner, POOLS.index(pool), self._given[pool])
+        self._given[pool] += len(words)
+        return words
+
+    @property
+    def num_rows(self) -> int:
+        """Slices not yet taken."""
+        return int(self._scanner.num_rows)
+
+    @property
+    def num_events(self) -> int:
+        """Events met."""
+        return int(self._scanner.num_events)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes received."""
+        return int(self._scanner.num_bytes)
+
+    @property
+    def tracks(self) -> list[tuple[str, str]]:
+        """(pid, tid) of every track as text, "" where absent."""
+        return tracks(self._scanner)
+
+    @property
+    def header(self) -> list[tuple[str, str]]:
+        """The top-level members."""
+        return header(self._scanner)
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """The remarks so far."""
+        return remarks([self._scanner])
+
+
+def check(scanner: Any) -> None:
+    """``TraceError`` if what was read is no trace."""
+    if scanner.error or not scanner.events_seen:
+        raise TraceError(not_a_trace(scanner.error or "no events"))
+
+
+def read_chunks(chunks: Iterable[bytes]) -> RawTrace:
+    """Read a whole trace from blocks of bytes; ``TraceError`` if it is none."""
     scanner = new_scanner()
     for chunk in chunks:
         scanner.feed(chunk)
-        progress.done(scanner.position)
     scanner.finish()
     return collect([scanner])
 
@@ -184,7 +251,7 @@ _SMALL = 8 << 20
 """Below this size one thread reads the file."""
 
 
-def read_file(path: str, threads: int, progress: Progress) -> RawTrace:
+def read_file(path: str, threads: int, progress: Callable[[int], None]) -> RawTrace:
     """Read a plain file; each thread takes one stretch of it.
 
     A stretch after the first begins at the first place that looks like an event.  Whether that guess was
@@ -236,7 +303,7 @@ class _opened:  # noqa: N801 - a context manager that reads as a word
         os.close(self.fd)
 
 
-def _run(scanners: list[Any], path: str, progress: Progress, bounds: list[int]) -> None:
+def _run(scanners: list[Any], path: str, progress: Callable[[int], None], bounds: list[int]) -> None:
     """Let every scanner read its stretch in a thread of its own; the first error is raised."""
     errors: list[BaseException] = []
 
@@ -256,7 +323,7 @@ def _run(scanners: list[Any], path: str, progress: Progress, bounds: list[int]) 
         for worker in workers:
             while worker.is_alive():
                 worker.join(0.1)
-                progress.done(sum(max(0, s.position - low) for s, low in zip(scanners, [0, *bounds[1:-1]], strict=True)))
+                progress(sum(max(0, s.position - low) for s, low in zip(scanners, [0, *bounds[1:-1]], strict=True)))
     except BaseException as error:
         errors.append(error)
         for worker in workers:

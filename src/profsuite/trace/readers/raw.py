@@ -6,7 +6,6 @@ into the tables of ``schema.py``.  Nothing here knows a file format.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +49,15 @@ def remark_message(kind: str, count: int, phases: dict[str, int] | None = None) 
             raise ValueError(f"no such remark: {kind}")
 
 
+def not_a_trace(why: str) -> str:
+    """The sentence for an input that is no trace: ``why`` is "empty", "not json" or "no events"."""
+    return {
+        "empty": "is empty: nothing to read as a trace",
+        "not json": "is no JSON trace: it does not start with { or [",
+        "no events": "is no trace: the JSON object has no traceEvents array (or ends before it)",
+    }[why]
+
+
 @dataclass(slots=True)
 class RawTrace:
     """Raw columns of one file.
@@ -57,8 +65,7 @@ class RawTrace:
     ``groups[group][column]`` is a 1-d array (see ``fields.GROUPS`` for order and kinds; a ``grid``
     field ``g`` is three columns ``g_x, g_y, g_z``).  ``pools[pool]`` holds the strings that codes
     of that pool index.  ``tracks`` are (pid, tid) texts, empty where absent.  ``header`` are the
-    top-level keys other than traceEvents with their raw JSON text.  ``error`` says why the input is
-    no trace at all ("empty", "not json", "no events": an object without traceEvents), None if it is one.
+    top-level keys other than traceEvents with their raw JSON text.
     """
 
     groups: dict[str, dict[str, NDArray[Any]]]
@@ -68,16 +75,3 @@ class RawTrace:
     num_events: int
     num_bytes: int
     remarks: list[Remark] = field(default_factory=list)
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where a reader says how far it is: ``report(bytes done)``, bytes of the uncompressed input."""
-
-    report: Callable[[int], None] | None = None
-
-    def done(self, num_bytes: int) -> None:
-        """Tell the listener, if there is one."""
-        if self.report is not None:
-            self.report(num_bytes)

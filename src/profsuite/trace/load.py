@@ -1,0 +1,367 @@
+"""``load``: from a path, a URL or standard input to a ``Trace``; ``find_ranks``: the traces in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from profsuite.errors import ProfsuiteError, SelectionError, TraceError
+from profsuite.trace import cache as trace_cache
+from profsuite.trace import spill
+from profsuite.trace.assemble import assemble
+from profsuite.trace.header import rank_in_name
+from profsuite.trace.readers import native
+from profsuite.trace.readers.raw import Remark, remark_message
+from profsuite.trace.select import Range, select_steps, select_time
+from profsuite.trace.source import Source, open_source
+from profsuite.trace.store import is_run_folder, open_folder
+
+if TYPE_CHECKING:
+    from profsuite.trace.model import Trace
+    from profsuite.trace.readers.raw import RawTrace
+
+Reader = Literal["auto", "c", "python"]
+ProgressListener = Callable[[int, int | None], None]
+"""Called with the bytes read and, where known, the bytes there are (both uncompressed)."""
+
+BYTES_PER_SLICE = 300
+"""Peak memory while tables are built, per slice; measured on generated and public traces (benchmarks/)."""
+BYTES_PER_BYTE = 0.6
+"""Peak memory per byte of JSON."""
+BASE_BYTES = 120_000_000
+"""What Python, numpy and pyarrow take."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankFile:
+    """One trace of a job: its rank where the name or the file says it, and its path."""
+
+    rank: int | None
+    path: str
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    steps: Range | None = None,
+    time: Range | None = None,
+    max_memory: int | None = None,
+    max_unpacked: int | None = None,
+    cache: bool = True,
+    reader: Reader = "auto",
+    threads: int | None = None,
+    progress: ProgressListener | None = None,
+) -> Trace:
+    """Read one trace: a file (plain or gzip), ``-`` for standard input, an fsspec URL, a run folder.
+
+    ``steps=(3, 6)`` keeps steps 3 to 5, ``time=(a, b)`` what overlaps that time (ns from the first
+    slice).  ``max_memory`` (bytes) streams the file through the disk where its tables would take more,
+    and without a selection loads as many whole steps as fit, from the first; ``trace.info.selection``
+    says which.  ``max_unpacked`` (bytes) caps what a gzip stream may grow to.  ``cache`` reads and keeps
+    whole traces of more than 32 MB in the user's cache.  ``reader`` is "c", "python" or "auto": C where
+    it is built.  ``threads`` defaults to the cores, at most 8.
+
+    ``TraceError`` if nothing can be read, ``SelectionError`` if the selection is empty.  What a broken
+    file lost is in ``trace.health``.
+    """
+    name = os.fspath(path)
+    use_c = _use_c(reader)
+    folder = Path(name)
+    if name != "-" and "://" not in name and folder.is_dir():
+        if is_run_folder(folder):
+            return _selected(open_folder(folder), steps, time)
+        files = find_ranks(name)
+        if len(files) > 1:
+            raise TraceError(f"{name}: holds {len(files)} traces; load one of them (profsuite.find_ranks lists them)")
+        return load(
+            files[0].path, steps=steps, time=time, max_memory=max_memory, max_unpacked=max_unpacked, cache=cache,
+            reader=reader, threads=threads, progress=progress,
+        )  # fmt: skip
+    with open_source(name, max_unpacked) as source:
+        if cache and (known := trace_cache.find(source.key)) is not None:
+            return _selected(known, steps, time)
+        if max_memory is not None and _needs(source) > max_memory:
+            return _load_part(source, use_c, steps, time, max_memory, progress)
+        raw = _read(source, use_c, threads, progress)
+        trace = assemble(raw, name, "c" if use_c else "python")
+        if cache and not source.fault:
+            trace_cache.keep(trace, source.key)
+    return _selected(trace, steps, time)
+
+
+def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> list[RankFile]:
+    """The traces of a job, by rank: those in a folder and the folders in it; a file is itself.
+
+    ``ranks`` keeps only these.  A rank is taken from the file's name, else from its first bytes; a
+    folder that was itself written by profsuite is one trace.  ``TraceError`` if there is none,
+    ``SelectionError`` if a wanted rank is not there.
+    """
+    name = os.fspath(path)
+    folder = Path(name)
+    if name == "-" or "://" in name or not folder.is_dir() or is_run_folder(folder):
+        files = [RankFile(rank_in_name(name), name)]
+        if not ranks:
+            return files
+    else:
+        files = [RankFile(_rank(entry), str(entry)) for entry in _traces_in(folder)]
+        if not files:
+            raise TraceError(f"{name}: holds no trace (looked for .json and .json.gz files with trace events)")
+        files.sort(key=lambda file: (file.rank is None, file.rank or 0, file.path))
+    if ranks:
+        known = {file.rank for file in files}
+        if missing := [rank for rank in ranks if rank not in known]:
+            there = ", ".join(str(rank) for rank in sorted(rank for rank in known if rank is not None)) or "none known"
+            raise SelectionError(f"{name}: has no rank {missing[0]} (ranks: {there})")
+        files = [file for file in files if file.rank in ranks]
+    return files
+
+
+def _use_c(reader: Reader) -> bool:
+    if reader == "c" and native.MISSING is not None:
+        raise ProfsuiteError(f"the C scanner is not built ({native.MISSING}); profsuite doctor says what is missing")
+    return reader != "python" and native.MISSING is None
+
+
+def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressListener | None) -> RawTrace:
+    """The raw trace of a source, with a remark where its compressed data failed."""
+    total = None if source.gzipped else source.size
+
+    def done(num_bytes: int) -> None:
+        if progress is not None:
+            progress(num_bytes, total)
+
+    try:
+        if use_c and source.path is not None:
+            raw = native.read_file(source.path, threads or min(8, os.cpu_count() or 1), done)
+        else:
+            raw = _reader(use_c)(_watched(source, done))
+    except TraceError as error:
+        raise TraceError(_named(source, error)) from None
+    except OSError as error:
+        raise TraceError(f"{source.name}: cannot be read: {error.strerror or error}") from error
+    _note_fault(source, raw)
+    if not raw.num_events:
+        raw.remarks.append(Remark("empty", 1, None, remark_message("empty", 1)))
+    return raw
+
+
+def _named(source: Source, error: TraceError) -> str:
+    text = str(error)
+    if source.fault:
+        text += f"; {source.fault}"
+    return text if text.startswith(source.name) else f"{source.name}: {text}"
+
+
+def _note_fault(source: Source, raw: RawTrace) -> None:
+    if not source.fault:
+        return
+    for remark in raw.remarks:
+        if remark.kind == "truncated":
+            remark.message = f"{remark.message} {source.fault}"
+            return
+    raw.remarks.append(Remark("truncated", 1, raw.num_bytes, source.fault))
+
+
+def _reader(use_c: bool) -> Callable[[Any], RawTrace]:
+    if use_c:
+        return native.read_chunks
+    from profsuite.trace.readers import fallback
+
+    return fallback.read_chunks
+
+
+def _watched(source: Source, done: Callable[[int], None]) -> Any:
+    num_bytes = 0
+    for chunk in source.chunks():
+        yield chunk
+        num_bytes += len(chunk)
+        done(num_bytes)
+
+
+def _selected(trace: Trace, steps: Range | None, time: Range | None) -> Trace:
+    if steps is not None:
+        trace = select_steps(trace, steps)
+    if time is not None:
+        trace = select_time(trace, time)
+    return trace
+
+
+# ---------------------------------------------------------------- more than fits
+def _needs(source: Source) -> float:
+    """Peak bytes that loading the whole source takes; infinite where its size is not known."""
+    if source.size is None or source.gzipped:
+        return float("inf")
+    return BASE_BYTES + source.size * BYTES_PER_BYTE
+
+
+def _load_part(
+    source: Source, use_c: bool, steps: Range | None, time: Range | None, max_memory: int, progress: ProgressListener | None
+) -> Trace:
+    """Through the disk: stream everything there, then load what is selected, or what fits."""
+    total = None if source.gzipped else source.size
+    folder, temporary = _spill_folder(source)
+    try:
+        if not (folder / spill.MANIFEST).is_file():
+            _spill(source, use_c, folder, lambda n: progress(n, total) if progress is not None else None)
+        spilled = spill.Spill(folder)
+        start, stop, note = _stretch(spilled, steps, time, max_memory)
+        raw = spilled.load(start, stop)
+        _note_fault(source, raw)
+        trace = assemble(raw, source.name, "c" if use_c else "python", selection=note)
+        if steps is None and time is None and note is not None:
+            first = spilled.extent()[0]
+            window = trace.array("slice", "ts")
+            offset = int(window.min()) if len(window) else first
+            return select_time(trace, (start - offset if start > -(2**62) else None, stop - offset))
+        if time is not None:
+            # counted from the first slice of the file, which this part may not hold
+            shift = spilled.extent()[0] - int(trace.array("slice", "ts").min())
+            time = (None if time[0] is None else time[0] + shift, None if time[1] is None else time[1] + shift)
+        return _selected(trace, steps, time)
+    finally:
+        if temporary:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _spill_folder(source: Source) -> tuple[Path, bool]:
+    """Where to stream to, and whether it is only for this call."""
+    if source.key is not None:
+        folder = trace_cache.folder_for(source.key).with_suffix(".spill")
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if os.access(folder.parent, os.W_OK):
+                return folder, False
+        except OSError:
+            pass
+    return Path(tempfile.mkdtemp(prefix="profsuite-")), True
+
+
+def _spill(source: Source, use_c: bool, folder: Path, done: Callable[[int], None]) -> None:
+    """Stream the source to ``folder``, which appears only when complete."""
+    from profsuite.trace.readers import fallback
+
+    building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        scanner = native.Scanner() if use_c else fallback.Scanner()
+        spill.write(scanner, source.chunks(), building, done)
+        shutil.rmtree(folder, ignore_errors=True)
+        building.replace(folder)
+    except TraceError as error:
+        raise TraceError(_named(source, error)) from None
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be written: {error.strerror or error}; free space or set PROFSUITE_CACHE") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _stretch(
+    spilled: spill.Spill, steps: Range | None, time: Range | None, max_memory: int
+) -> tuple[int, int, str | None]:
+    """The time (ns) to load, and a note where it was not the user's choice."""
+    room = int(max(0, max_memory - BASE_BYTES) / BYTES_PER_SLICE)
+    marks = spilled.steps()
+    if steps is not None:
+        low, high = steps
+        wanted = np.ones(len(marks.number), bool)
+        if low is not None:
+            wanted &= marks.number >= low
+        if high is not None:
+            wanted &= marks.number < high
+        if wanted.any():
+            return int(marks.ts[wanted].min()), int((marks.ts + marks.dur)[wanted].max()), None
+        return 0, 0, None  # select_steps says what there is
+    first, last = spilled.extent()
+    if time is not None:
+        return first + (time[0] or 0), last + 1 if time[1] is None else first + time[1], None
+    if spilled.num_slices <= room:
+        return first, last + 1, None
+    if len(marks.ts):
+        ends = np.sort(marks.ts + marks.dur)
+        before = spilled.counts(np.append(marks.ts[:1], ends))
+        fit = int(np.searchsorted(before[1:] - before[0], room, side="right"))
+        if fit == 0:
+            raise SelectionError(
+                f"one step needs about {((before[1] - before[0]) * BYTES_PER_SLICE + BASE_BYTES) / 1e9:,.2f} GB, more "
+                "than --max-memory; raise it, or choose a --time"
+            )
+        numbers = marks.number[:fit]
+        note = f"steps {numbers[0]} to {numbers[-1]} of {len(marks.ts)}: what fits --max-memory"
+        return int(marks.ts[0]), int(ends[fit - 1]), note
+    bounds = np.linspace(first, last + 1, 1001).astype(np.int64)
+    fit = int(np.searchsorted(spilled.counts(bounds), room, side="right")) - 1
+    if fit <= 0:
+        raise SelectionError("not even a thousandth of the trace fits --max-memory; raise it, or choose a --time")
+    return first, int(bounds[fit]), f"the first {fit / 10:g} % of the time: what fits --max-memory"
+
+
+# ---------------------------------------------------------------- folders
+_DEPTH = 4
+
+
+def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
+    """Trace files and run folders below a folder; JSON that is no trace is passed over."""
+    found: list[Path] = []
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be listed: {error.strerror}") from error
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if is_run_folder(entry):
+                found.append(entry)
+            elif depth < _DEPTH and not entry.is_symlink():
+                found += _traces_in(entry, depth + 1)
+        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")) and _is_trace(_peek(entry)):
+            found.append(entry)
+    return found
+
+
+def _peek(path: Path, size: int = 65_536) -> bytes:
+    """The first bytes of a file, unpacked."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(size)
+    except OSError:
+        return b""
+    if data[:2] == b"\x1f\x8b":
+        try:
+            return zlib.decompressobj(31).decompress(data, size)
+        except zlib.error:
+            return b""
+    return data
+
+
+_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"', b'"baseTimeNanoseconds"')
+
+
+def _is_trace(start: bytes) -> bool:
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        return b'"ph"' in text
+    return text.startswith(b"{") and any(mark in text for mark in _MARKS)
+
+
+def _rank(path: Path) -> int | None:
+    """The rank that a file's name or its header's first bytes give."""
+    import re
+
+    if (rank := rank_in_name(str(path))) is not None:
+        return rank
+    if path.is_dir():
+        return open_folder(path).info.rank
+    found = re.search(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})\b', _peek(path))
+    return int(found[1]) if found else None
+
+
+assert sys.maxsize > 2**32, "profsuite needs a 64-bit Python"  # noqa: S101

@@ -1,0 +1,123 @@
+"""The run folder: one Arrow IPC file a table and ``trace.json``, versioned."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from profsuite.errors import TraceError
+from profsuite.trace.model import Trace, TraceInfo
+from profsuite.trace.schema import BY_NAME, SCHEMA_VERSION, TABLES
+
+MANIFEST = "trace.json"
+FORMAT = "profsuite-run"
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether ``path`` is a folder with a manifest."""
+    return (path / MANIFEST).is_file()
+
+
+def save(trace: Trace, path: Path) -> Path:
+    """Write ``trace`` as the run folder ``path`` (created; replaced if it is a run folder already).
+
+    The folder appears under its name only when it is complete.  ``TraceError`` if it cannot be written,
+    or if something else is there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            for spec in TABLES:
+                table = trace.table(spec.name)
+                with pa.OSFile(str(building / f"{spec.name}.arrow"), "wb") as sink:
+                    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+                        writer.write_table(table.unify_dictionaries().combine_chunks())
+            manifest = {
+                "format": FORMAT,
+                "schema_version": SCHEMA_VERSION,
+                "info": trace.info.to_json(),
+                "rows": {spec.name: trace.num_rows(spec.name) for spec in TABLES},
+            }
+            (building / MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
+            building.chmod(0o755)
+            if is_run_folder(path):
+                shutil.rmtree(path)
+            os.replace(building, path)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise TraceError(f"{path}: the run folder cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def open_folder(path: Path) -> Trace:
+    """Read a run folder; ``TraceError`` if it is none, is damaged, or of another schema version.
+
+    Nothing in it is trusted: types, row counts, dictionary codes and row references are checked.
+    """
+    manifest = _manifest(path)
+    tables = {}
+    for spec in TABLES:
+        name = f"{spec.name}.arrow"
+        try:
+            with pa.memory_map(str(path / name)) as source:
+                table = pa.ipc.open_file(source).read_all()
+            table.validate(full=True)
+        except (OSError, pa.ArrowException) as error:
+            raise TraceError(f"{path}: {name} is missing or damaged ({error}); convert the trace again") from error
+        if not table.schema.equals(spec.arrow_schema()) or table.num_rows != manifest["rows"].get(spec.name):
+            raise TraceError(f"{path}: {name} is not the table {spec.name!r} of this version; convert the trace again")
+        tables[spec.name] = table
+    _check_references(path, tables)
+    info = manifest["info"]
+    try:
+        info["devices"] = tuple(info.get("devices", ()))
+        return Trace(tables, TraceInfo(**info))
+    except TypeError as error:
+        raise TraceError(f"{path}: {MANIFEST} is damaged ({error}); convert the trace again") from error
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+    except FileNotFoundError:
+        raise TraceError(f"{path}: is no run folder: it has no {MANIFEST}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise TraceError(f"{path}: {MANIFEST} cannot be read ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise TraceError(f"{path}: {MANIFEST} is not that of a run folder")
+    if manifest.get("schema_version") != SCHEMA_VERSION:
+        raise TraceError(
+            f"{path}: was written with schema version {manifest.get('schema_version')!r}, this profsuite reads "
+            f"version {SCHEMA_VERSION}; convert the trace again"
+        )
+    if not isinstance(manifest.get("info"), dict) or not isinstance(manifest.get("rows"), dict):
+        raise TraceError(f"{path}: {MANIFEST} is damaged; convert the trace again")
+    return manifest
+
+
+def _check_references(path: Path, tables: dict[str, pa.Table]) -> None:
+    """Row references must lie within their table."""
+    for spec in TABLES:
+        for column in spec.columns:
+            if not column.unit.startswith("row of "):
+                continue
+            target = column.unit.removeprefix("row of ")
+            bounds = pc.min_max(tables[spec.name].column(column.name)).as_py()
+            if bounds["max"] is not None and (bounds["min"] < 0 or bounds["max"] >= tables[target].num_rows):
+                raise TraceError(f"{path}: {spec.name}.{column.name} points outside {target}; convert the trace again")
+
+
+assert all(  # noqa: S101 - an invariant of the schema
+    c.unit.removeprefix("row of ") in BY_NAME for t in TABLES for c in t.columns if c.unit.startswith("row of ")
+)
