@@ -20,6 +20,7 @@ enum { P_NAME, P_CATEGORY, P_SHAPE, P_TYPES, P_CONCRETE, P_STACK, P_MODULE, P_CO
 enum { R_REPAIRED, R_DROPPED, R_TRUNCATED, R_NEGATIVE, R_MISSING, R_TRAILING, R_UNSUPPORTED, R_HEADER, NUM_REMARKS };
 
 #define MAX_GROUPS 24
+#define MAX_COLUMNS 40
 #define MAX_FIELDS 128
 #define MAX_POOLS 32
 #define KEY_SLOTS 1024
@@ -60,7 +61,7 @@ enum { KEY_PH, KEY_TS, KEY_ID, KEY_PID, KEY_TID, KEY_CAT, KEY_DUR, KEY_NAME, KEY
 
 typedef struct {
     Group groups[MAX_GROUPS];
-    uint8_t column_kind[MAX_GROUPS][40], column_pool[MAX_GROUPS][40];
+    uint8_t column_kind[MAX_GROUPS][MAX_COLUMNS], column_pool[MAX_GROUPS][MAX_COLUMNS];
     int num_groups;
     Pool pools[MAX_POOLS];
     int num_pools;
@@ -68,7 +69,7 @@ typedef struct {
     Field fields[MAX_FIELDS];
     int num_fields;
     KeySlot keys[KEY_SLOTS];
-    int field_of_column[MAX_GROUPS][40];
+    int field_of_column[MAX_GROUPS][MAX_COLUMNS];
     int64_t slices; /* in all, also those already taken */
     int64_t num_events;
     RemarkCount remarks[NUM_REMARKS];
@@ -98,7 +99,8 @@ static int hex4(const u8 *p, uint32_t *out) {
     uint32_t x = 0;
     for (int i = 0; i < 4; i++) {
         u8 c = p[i];
-        unsigned d = c - '0' < 10u ? c - '0' : (c | 32) - 'a' < 6u ? (c | 32) - 'a' + 10u : 16u;
+        unsigned digit = c - 0u - '0', letter = (c | 32u) - 'a';
+        unsigned d = digit < 10 ? digit : letter < 6 ? letter + 10 : 16;
         if (d > 15) return 0;
         x = x << 4 | d;
     }
@@ -511,10 +513,17 @@ static int coerce_grid(const Value *v, int64_t out[3]) {
     return found;
 }
 
+static inline double nan_value(void) {
+    uint64_t bits = 0x7FF8000000000000ull;
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+}
+
 static void put_null(Group *g, int column, int kind) {
     switch (kind) {
     case K_TIME: case K_INT: PUT(g, column, int64_t, INT64_MIN); break;
-    case K_FLOAT: PUT(g, column, double, NAN_VALUE); break;
+    case K_FLOAT: PUT(g, column, double, nan_value()); break;
     case K_BOOL: case K_PHASE: PUT(g, column, int8_t, -1); break;
     default: PUT(g, column, int32_t, -1); break;
     }

@@ -3,6 +3,19 @@
  * All functions take p <= end and rely on PADDING quote bytes after end: a search for a quote or
  * for the end of white space always stops there, so bounds are checked once, after the search.
  */
+#include <limits.h>
+#include <locale.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
+#ifdef __SSE2__
+#include <emmintrin.h>
+#define HAVE_SSE2 1
+#endif
+
 #define PADDING 64
 
 typedef unsigned char u8;

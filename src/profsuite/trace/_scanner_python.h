@@ -1,4 +1,10 @@
 /* The Python side: Scanner, Buffer (memory that numpy maps), nest. */
+#include <errno.h>
+#ifdef _WIN32
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
 
 static PyTypeObject *BufferType;
 
@@ -63,8 +69,6 @@ static int bad_spec(const char *what) {
 }
 
 static int build_groups(Tables *t, PyObject *groups) {
-    static const size_t WIDTH[] = {[K_TIME] = 8, [K_INT] = 8, [K_FLOAT] = 8, [K_BOOL] = 1,
-                                   [K_ROW] = 4,  [K_TRACK] = 4, [K_PHASE] = 1, [K_TEXT] = 4};
     Py_ssize_t n = PyTuple_Size(groups);
     if (n < 0) return -1;
     if (n > MAX_GROUPS || n < G_ARGS) return bad_spec("number of groups");
@@ -72,33 +76,16 @@ static int build_groups(Tables *t, PyObject *groups) {
         PyObject *columns = PyTuple_GetItem(groups, i);
         Py_ssize_t m = columns ? PyTuple_Size(columns) : -1;
         if (m < 0) return -1;
-        if (m > 40) return bad_spec("number of columns");
-        Group *g = &t->groups[i];
-        g->columns = calloc((size_t)m + 1, sizeof *g->columns);
-        if (!g->columns) return PyErr_NoMemory(), -1;
-        t->num_groups = (int)i + 1;
-        g->num_columns = (int)m;
+        if (m > MAX_COLUMNS) return bad_spec("number of columns");
+        if (!add_group(t, (int)m)) return PyErr_NoMemory(), -1;
         for (Py_ssize_t c = 0; c < m; c++) {
             PyObject *column = PyTuple_GetItem(columns, c);
             int kind, pool;
             if (!column || !PyArg_ParseTuple(column, "ii", &kind, &pool)) return -1;
-            if (kind < 0 || kind > K_TEXT || pool < 0 || pool >= MAX_POOLS) return bad_spec("column");
-            g->columns[c].width = WIDTH[kind];
-            t->column_kind[i][c] = (uint8_t)kind;
-            t->column_pool[i][c] = (uint8_t)pool;
-            t->field_of_column[i][c] = -1;
+            if (kind < 0 || kind > K_TEXT || pool < 0 || pool >= t->num_pools) return bad_spec("column");
+            add_column(t, kind, pool);
         }
     }
-    return 0;
-}
-
-static int add_key(Tables *t, const char *key, size_t n, int field) {
-    size_t at = hash_bytes((const u8 *)key, n) & (KEY_SLOTS - 1);
-    while (t->keys[at].key) at = (at + 1) & (KEY_SLOTS - 1);
-    if (!(t->keys[at].key = malloc(n + 1))) return PyErr_NoMemory(), -1;
-    memcpy(t->keys[at].key, key, n);
-    t->keys[at].len = n;
-    t->keys[at].field = field;
     return 0;
 }
 
@@ -112,27 +99,10 @@ static int build_args(Tables *t, PyObject *args) {
         int group, column, trigger, grid;
         PyObject *item = PyTuple_GetItem(args, i);
         if (!item || !PyArg_ParseTuple(item, "y#iipp", &key, &len, &group, &column, &trigger, &grid)) return -1;
-        if (group < 0 || group >= t->num_groups || column < 0 || column >= t->groups[group].num_columns)
+        if (group < 0 || group >= t->num_groups || column < 0 ||
+            column + (grid ? 3 : 1) > t->groups[group].num_columns)
             return bad_spec("arg");
-        int field = t->field_of_column[group][column]; /* several keys may fill one column */
-        int known = field_of_key(t, (const u8 *)key, (size_t)len);
-        if (known >= 0) { /* one key fills a second column */
-            t->field_of_column[group][column] = known;
-            t->fields[known].shared = 1;
-            continue;
-        }
-        if (field < 0) {
-            field = t->num_fields++;
-            Field *f = &t->fields[field];
-            f->group = group;
-            f->column = column;
-            f->kind = t->column_kind[group][column];
-            f->pool = t->column_pool[group][column];
-            f->trigger = (uint8_t)trigger;
-            f->grid = (uint8_t)grid;
-            for (int c = 0; c < (grid ? 3 : 1); c++) t->field_of_column[group][column + c] = field;
-        }
-        if (add_key(t, key, (size_t)len, field) < 0) return -1;
+        if (!add_arg(t, (const u8 *)key, (size_t)len, group, column, trigger, grid)) return PyErr_NoMemory(), -1;
     }
     return 0;
 }
@@ -148,11 +118,8 @@ static PyObject *scanner_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Scanner *self = (Scanner *)alloc(type, 0);
     if (!self) return NULL;
-    Driver *d = &self->d;
-    d->limit = d->stopped = d->started = d->array_end = -1;
-    d->t.num_pools = num_pools;
-    for (int i = 0; i < NUM_REMARKS; i++) d->t.remarks[i].first = -1;
-    if (build_groups(&d->t, groups) < 0 || build_args(&d->t, fields) < 0) {
+    driver_init(&self->d, num_pools);
+    if (build_groups(&self->d.t, groups) < 0 || build_args(&self->d.t, fields) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -160,23 +127,7 @@ static PyObject *scanner_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 }
 
 static void scanner_dealloc(PyObject *object) {
-    Driver *d = &((Scanner *)object)->d;
-    Tables *t = &d->t;
-    for (int i = 0; i < t->num_groups; i++) {
-        for (int c = 0; c < t->groups[i].num_columns; c++) free(t->groups[i].columns[c].data);
-        free(t->groups[i].columns);
-    }
-    for (int i = 0; i < MAX_POOLS; i++) pool_free(&t->pools[i]);
-    pool_free(&t->tracks);
-    for (int i = 0; i < KEY_SLOTS; i++) free(t->keys[i].key);
-    for (size_t i = 0; i < d->num_header; i++) {
-        free(d->header[i].key);
-        free(d->header[i].value);
-    }
-    free(d->header);
-    free(t->bits);
-    free(t->text);
-    free(d->buf);
+    driver_free(&((Scanner *)object)->d);
     free_object(object);
 }
 
@@ -208,13 +159,12 @@ static PyObject *scanner_feed(PyObject *object, PyObject *arg) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    const char *p = view.buf;
+    const u8 *p = view.buf;
     size_t left = (size_t)view.len;
     while (left && d->stopped < 0) {
         size_t n = left < READ_BLOCK ? left : READ_BLOCK;
-        if (!make_room(d, n)) break;
-        memcpy(d->buf + d->len, p, n);
-        received(d, n);
+        driver_feed(d, p, n);
+        if (d->t.no_memory) break;
         p += n;
         left -= n;
     }
@@ -229,8 +179,7 @@ static PyObject *scanner_finish(PyObject *object, PyObject *ignored) {
     (void)ignored;
     if (!enter(self)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    d->eof = 1;
-    if (make_room(d, 1)) received(d, 0);
+    driver_finish(d);
     Py_END_ALLOW_THREADS
     return leave(self, Py_NewRef(Py_None));
 }
@@ -242,21 +191,7 @@ static PyObject *scanner_start_at(PyObject *object, PyObject *args) {
     int array_form, seek;
     if (!PyArg_ParseTuple(args, "LLpp", &offset, &limit, &array_form, &seek)) return NULL;
     if (d->len || offset < 0) return bad_spec("start_at after reading, or before the file"), NULL;
-    const int64_t behind = offset < 4096 ? offset : 4096;
-    d->array_form = array_form;
-    d->events_seen = 1;
-    d->limit = limit;
-    if (seek) {
-        d->seeking = 1;
-        d->base = d->read_at = offset - behind;
-        d->mode = M_RESYNC;
-        d->fault = d->base;
-        d->tried = (size_t)behind;
-    } else {
-        d->base = d->read_at = offset;
-        d->mode = M_EVENTS;
-        d->after_event = d->comma = 1;
-    }
+    driver_start_at(d, offset, limit, array_form, seek);
     Py_RETURN_NONE;
 }
 
@@ -264,9 +199,7 @@ static PyObject *scanner_resume(PyObject *object, PyObject *args) {
     Driver *d = &((Scanner *)object)->d;
     long long limit;
     if (!PyArg_ParseTuple(args, "L", &limit)) return NULL;
-    d->limit = limit;
-    d->stopped = -1;
-    d->wait = 0;
+    driver_resume(d, limit);
     Py_RETURN_NONE;
 }
 
