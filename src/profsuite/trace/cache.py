@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,8 @@ def find(key: tuple[Any, ...] | None) -> Trace | None:
     except TraceError:
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    try:
+    with suppress(OSError):
         os.utime(folder / MANIFEST)  # the least recently used go first
-    except OSError:
-        pass
     return trace
 
 
@@ -62,11 +61,12 @@ def keep(trace: Trace, key: tuple[Any, ...] | None) -> threading.Thread | None:
     if key is None or trace.info.num_bytes < MIN_BYTES:
         return None
 
+    folder = folder_for(key)
+
     def work() -> None:
         try:
-            folder = cache_folder()
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            save(trace, folder_for(key))
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            save(trace, folder)
             prune()
         except (OSError, TraceError):
             pass  # a full or read-only disk: the next run reads the file again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from profsuite.trace.assemble import assemble
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
-from profsuite.trace.select import Range, select_steps, select_time
+from profsuite.trace.select import Range, cut, describe_time, select_steps, select_time, within
 from profsuite.trace.source import Source, open_source
 from profsuite.trace.store import is_run_folder, open_folder
 
@@ -204,7 +205,12 @@ def _needs(source: Source) -> float:
 
 
 def _load_part(
-    source: Source, use_c: bool, steps: Range | None, time: Range | None, max_memory: int, progress: ProgressListener | None
+    source: Source,
+    use_c: bool,
+    steps: Range | None,
+    time: Range | None,
+    max_memory: int,
+    progress: ProgressListener | None,
 ) -> Trace:
     """Through the disk: stream everything there, then load what is selected, or what fits."""
     total = None if source.gzipped else source.size
@@ -212,21 +218,14 @@ def _load_part(
     try:
         if not (folder / spill.MANIFEST).is_file():
             _spill(source, use_c, folder, lambda n: progress(n, total) if progress is not None else None)
-        spilled = spill.Spill(folder)
-        start, stop, note = _stretch(spilled, steps, time, max_memory)
-        raw = spilled.load(start, stop)
+        spilled = spill.Spill(folder, source.name)
+        part = _fitting(spilled, steps, time, max_memory)
+        raw = spilled.load(part.start, part.stop)
         _note_fault(source, raw)
-        trace = assemble(raw, source.name, "c" if use_c else "python", selection=note)
-        if steps is None and time is None and note is not None:
-            first = spilled.extent()[0]
-            window = trace.array("slice", "ts")
-            offset = int(window.min()) if len(window) else first
-            return select_time(trace, (start - offset if start > -(2**62) else None, stop - offset))
-        if time is not None:
-            # counted from the first slice of the file, which this part may not hold
-            shift = spilled.extent()[0] - int(trace.array("slice", "ts").min())
-            time = (None if time[0] is None else time[0] + shift, None if time[1] is None else time[1] + shift)
-        return _selected(trace, steps, time)
+        trace = assemble(raw, source.name, "c" if use_c else "python")
+        if part.steps is not None:
+            return select_steps(trace, part.steps, part.note)
+        return trace if part.note is None else cut(trace, part.start, part.stop, part.note)
     finally:
         if temporary:
             shutil.rmtree(folder, ignore_errors=True)
@@ -258,49 +257,59 @@ def _spill(source: Source, use_c: bool, folder: Path, done: Callable[[int], None
     except TraceError as error:
         raise TraceError(_named(source, error)) from None
     except OSError as error:
-        raise TraceError(f"{folder}: cannot be written: {error.strerror or error}; free space or set PROFSUITE_CACHE") from error
+        raise TraceError(
+            f"{folder}: cannot be written: {error.strerror or error}; free space there or set PROFSUITE_CACHE"
+        ) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _stretch(
-    spilled: spill.Spill, steps: Range | None, time: Range | None, max_memory: int
-) -> tuple[int, int, str | None]:
-    """The time (ns) to load, and a note where it was not the user's choice."""
-    room = int(max(0, max_memory - BASE_BYTES) / BYTES_PER_SLICE)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of time to load (ns), its steps where it is made of steps, and what to call it."""
+
+    start: int
+    stop: int
+    steps: Range | None = None
+    note: str | None = None
+
+
+def _fitting(spilled: spill.Spill, steps: Range | None, time: Range | None, max_memory: int) -> _Part:
+    """What was selected; without a selection as much as fits, whole steps from the first if there are steps."""
     marks = spilled.steps()
-    if steps is not None:
-        low, high = steps
-        wanted = np.ones(len(marks.number), bool)
-        if low is not None:
-            wanted &= marks.number >= low
-        if high is not None:
-            wanted &= marks.number < high
-        if wanted.any():
-            return int(marks.ts[wanted].min()), int((marks.ts + marks.dur)[wanted].max()), None
-        return 0, 0, None  # select_steps says what there is
     first, last = spilled.extent()
+    if steps is not None:
+        wanted = within(marks.number, steps)
+        if not wanted.any():
+            return _Part(first, first, steps)  # select_steps says what there is
+        return _Part(int(marks.ts[wanted].min()), int((marks.ts + marks.dur)[wanted].max()), steps)
     if time is not None:
-        return first + (time[0] or 0), last + 1 if time[1] is None else first + time[1], None
+        stop = last + 1 if time[1] is None else first + time[1]
+        return _Part(first + (time[0] or 0), stop, None, describe_time(time))
+    room = int(max(0, max_memory - BASE_BYTES) / BYTES_PER_SLICE)
     if spilled.num_slices <= room:
-        return first, last + 1, None
+        return _Part(first, last + 1)
     if len(marks.ts):
-        ends = np.sort(marks.ts + marks.dur)
-        before = spilled.counts(np.append(marks.ts[:1], ends))
+        ends = marks.ts + marks.dur
+        before = spilled.counts(np.sort(np.append(ends, marks.ts[0])))
         fit = int(np.searchsorted(before[1:] - before[0], room, side="right"))
         if fit == 0:
+            need = (int(before[1] - before[0]) * BYTES_PER_SLICE + BASE_BYTES) / 1e9
             raise SelectionError(
-                f"one step needs about {((before[1] - before[0]) * BYTES_PER_SLICE + BASE_BYTES) / 1e9:,.2f} GB, more "
-                "than --max-memory; raise it, or choose a --time"
+                f"{spilled.source}: one step needs about {need:,.2f} GB, more than --max-memory; raise it, or "
+                "choose a --time"
             )
-        numbers = marks.number[:fit]
-        note = f"steps {numbers[0]} to {numbers[-1]} of {len(marks.ts)}: what fits --max-memory"
-        return int(marks.ts[0]), int(ends[fit - 1]), note
+        low, high = int(marks.number[:fit].min()), int(marks.number[:fit].max())
+        note = f"steps {low} to {high} of {len(marks.ts)} (what fits --max-memory; choose others with --steps)"
+        return _Part(int(marks.ts[0]), int(ends[:fit].max()), (low, high + 1), note)
     bounds = np.linspace(first, last + 1, 1001).astype(np.int64)
     fit = int(np.searchsorted(spilled.counts(bounds), room, side="right")) - 1
     if fit <= 0:
-        raise SelectionError("not even a thousandth of the trace fits --max-memory; raise it, or choose a --time")
-    return first, int(bounds[fit]), f"the first {fit / 10:g} % of the time: what fits --max-memory"
+        raise SelectionError(
+            f"{spilled.source}: not even a thousandth of its time fits --max-memory; raise it, or choose a --time"
+        )
+    note = f"the first {fit / 10:g} % of the time (what fits --max-memory; choose another with --time)"
+    return _Part(first, int(bounds[fit]), None, note)
 
 
 # ---------------------------------------------------------------- folders
@@ -354,8 +363,6 @@ def _is_trace(start: bytes) -> bool:
 
 def _rank(path: Path) -> int | None:
     """The rank that a file's name or its header's first bytes give."""
-    import re
-
     if (rank := rank_in_name(str(path))) is not None:
         return rank
     if path.is_dir():
@@ -364,4 +371,4 @@ def _rank(path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-assert sys.maxsize > 2**32, "profsuite needs a 64-bit Python"  # noqa: S101
+assert sys.maxsize > 2**32, "profsuite needs a 64-bit Python"

@@ -142,7 +142,7 @@ TABLES: tuple[Table, ...] = (
             _null("module_hierarchy", "text", "", "Module path, as written."),
             _null("kernel_backend", "text", "", "Compiler backend of a generated kernel's op (triton, cpp)."),
             _null("kernel_file", "text", "", "Generated source file of a compiled kernel's op."),
-            _null("forward_op_id", "int32", "row of slice", "On backward ops: the forward op of the same sequence number."),
+            _null("forward_op_id", "int32", "row of slice", "On backward ops: the forward op of that sequence number."),
         ),
     ),
     Table(

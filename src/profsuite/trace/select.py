@@ -20,13 +20,14 @@ Range = tuple[int | None, int | None]
 """From, included, to, excluded; None is open."""
 
 
-def select_steps(trace: Trace, steps: Range) -> Trace:
+def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
     """The steps whose number is in the range: their host slices, and the device work they launched.
 
-    ``SelectionError`` if the trace has no such step.
+    ``note`` describes the selection in place of its numbers.  ``SelectionError`` if the trace has no
+    such step.
     """
     numbers = trace.array("step", "number")
-    wanted = _within(numbers, steps)
+    wanted = within(numbers, steps)
     if not wanted.any():
         if not len(numbers):
             raise SelectionError(
@@ -40,7 +41,7 @@ def select_steps(trace: Trace, steps: Range) -> Trace:
     ts, end = trace.array("step", "ts")[wanted], (trace.array("step", "ts") + trace.array("step", "dur"))[wanted]
     chosen = numbers[wanted]
     text = f"step {chosen[0]}" if len(chosen) == 1 else f"steps {chosen.min()} to {chosen.max()}"
-    return _subset(trace, keep, int(ts.min()), int(end.max()), text)
+    return _subset(trace, keep, int(ts.min()), int(end.max()), note or text)
 
 
 def select_time(trace: Trace, time: Range) -> Trace:
@@ -50,13 +51,22 @@ def select_time(trace: Trace, time: Range) -> Trace:
     """
     ts = trace.array("slice", "ts")
     first = int(ts.min()) if len(ts) else 0
-    start = -(2**63) if time[0] is None else first + time[0]
-    stop = 2**63 - 1 if time[1] is None else first + time[1]
+    start = -(2**62) if time[0] is None else first + time[0]
+    stop = 2**62 if time[1] is None else first + time[1]
+    return cut(trace, start, stop, describe_time(time))
+
+
+def cut(trace: Trace, start: int, stop: int, note: str) -> Trace:
+    """The slices that overlap [start, stop), ns on the file's clock; ``note`` describes the selection.
+
+    ``SelectionError`` if nothing lies there.
+    """
+    ts = trace.array("slice", "ts")
     keep = (ts < stop) & ((trace.end > start) | (ts >= start))
     if not keep.any():
-        length = (int(trace.end.max()) - first) / 1e6 if len(ts) else 0.0
+        length = (int(trace.end.max()) - int(ts.min())) / 1e6 if len(ts) else 0.0
         raise SelectionError(f"{trace.info.source}: nothing lies in that time; the trace is {length:,.3f} ms long")
-    return _subset(trace, keep, start, stop, describe_time(time))
+    return _subset(trace, keep, start, stop, note)
 
 
 def describe_range(steps: Range) -> str:
@@ -70,7 +80,8 @@ def describe_time(time: Range) -> str:
     return f"time {first} to {'the end' if last is None else f'{last / 1e6:g} ms'}"
 
 
-def _within(numbers: NDArray[np.int64], bounds: Range) -> NDArray[np.bool_]:
+def within(numbers: NDArray[np.int64], bounds: Range) -> NDArray[np.bool_]:
+    """Which numbers lie in the range."""
     keep = np.ones(len(numbers), bool)
     if bounds[0] is not None:
         keep &= numbers >= bounds[0]
@@ -104,13 +115,15 @@ def _subset(trace: Trace, keep: NDArray[np.bool_], start: int, stop: int, text: 
                 target = column.unit.removeprefix("row of ")
                 if target in ("slice", "step") and column.unit != target:
                     values = _renumbered(numbers[target], table.column(column.name))
-                    table = table.set_column(table.schema.get_field_index(column.name), spec.arrow_schema().field(column.name), values)
+                    at = table.schema.get_field_index(column.name)
+                    table = table.set_column(at, spec.arrow_schema().field(at), values)
         tables[spec.name] = table
     earlier = f"{trace.info.selection}, " if trace.info.selection else ""
     return Trace(tables, replace(trace.info, selection=earlier + text))
 
 
-def _renumbered(numbers: NDArray[np.int32], column: pa.ChunkedArray) -> Any:
-    old = pc.fill_null(column, -1).to_numpy().astype(np.int64)
+def _renumbered(numbers: NDArray[np.int32], column: Any) -> Any:
+    filled: Any = pc.fill_null(column, -1)
+    old = filled.to_numpy().astype(np.int64)
     new = np.where(old >= 0, numbers[old], -1) if len(numbers) else np.full(len(old), -1, np.int32)
     return pa.array(new.astype(np.int32), pa.int32(), mask=new < 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -98,16 +98,17 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
 
 
 class Spill:
-    """A folder that ``write`` filled."""
+    """A folder that ``write`` filled from ``source``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: str) -> None:
         self.folder = folder
+        self.source = source
         self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         self.pools: dict[str, pa.StringArray] = {}
         for pool in POOLS:
-            with pa.memory_map(str(folder / f"pool-{pool}.arrow")) as source:
-                column = pa.ipc.open_file(source).read_all().column(0)
-            self.pools[pool] = column.chunk(0) if column.num_chunks == 1 else pa.array(column.to_pylist(), pa.string())
+            with pa.memory_map(str(folder / f"pool-{pool}.arrow")) as file:
+                words: list[Any] = pa.ipc.open_file(file).read_all().column(0).to_pylist()
+            self.pools[pool] = pa.array(words, pa.string())
         self.num_slices = int(self.manifest["rows"]["slice"])
         roles = category_roles(self.pools["category"].to_pylist())
         self._roles = np.append(roles, np.int8(Role.OTHER))
@@ -117,7 +118,8 @@ class Spill:
         with pa.memory_map(str(self.folder / f"{group}.arrow")) as source:
             names = pa.ipc.open_file(source).schema.names
             wanted = names if columns is None else list(columns)
-            options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in sorted(wanted, key=names.index)])
+            fields = sorted(names.index(name) for name in wanted)
+            options = pa.ipc.IpcReadOptions(included_fields=fields)
             reader = pa.ipc.open_file(source, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
@@ -129,7 +131,8 @@ class Spill:
         """The steps that the slices mark; their ``row`` counts the marks, not the slices."""
         marks: list[dict[str, NDArray[Any]]] = []
         names = self.pools["name"].to_pylist()
-        marked = np.array([name.startswith(("ProfilerStep#", "Iteration#")) for name in names] + [False])
+        marks_of = [str(name).startswith(("ProfilerStep#", "Iteration#")) for name in names]
+        marked: NDArray[np.bool_] = np.array([*marks_of, False], bool)
         for batch in self.batches("slice", ("ts", "dur", "track", "name", "category")):
             rows = np.flatnonzero(marked[batch["name"]])
             marks.append({name: values[rows] for name, values in batch.items()})
@@ -169,7 +172,8 @@ class Spill:
 
     def load(self, start: int, stop: int) -> RawTrace:
         """The raw trace of what touches [start, stop), ns: slices that overlap it, the device work that
-        those launched, wherever it ran, and the points in time from a second before to a second after."""
+        those launched, wherever it ran, and the points in time from a second before to a second after.
+        """
         launched = self._launched(start, stop)
         groups: Columns = {}
         keep: list[NDArray[np.bool_]] = []
@@ -213,7 +217,7 @@ class Spill:
     def _overlaps(self, batch: dict[str, NDArray[Any]], start: int, stop: int) -> NDArray[np.bool_]:
         ts, dur = batch["ts"], batch["dur"]
         open_ended = dur < 0  # a B whose E is not known here
-        return (ts < stop) & ((ts + np.maximum(dur, 0) > start) | (ts >= start) | open_ended)
+        return cast("NDArray[np.bool_]", (ts < stop) & ((ts + np.maximum(dur, 0) > start) | (ts >= start) | open_ended))
 
     def _launched(self, start: int, stop: int) -> NDArray[np.int64]:
         """Correlation ids of the launch calls that overlap [start, stop)."""

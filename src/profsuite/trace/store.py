@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -38,9 +37,9 @@ def save(trace: Trace, path: Path) -> Path:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             for spec in TABLES:
                 table = trace.table(spec.name)
-                with pa.OSFile(str(building / f"{spec.name}.arrow"), "wb") as sink:
-                    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
-                        writer.write_table(table.unify_dictionaries().combine_chunks())
+                sink = pa.OSFile(str(building / f"{spec.name}.arrow"), "wb")
+                with sink, pa.ipc.new_file(sink, table.schema, options=options) as writer:
+                    writer.write_table(table.unify_dictionaries().combine_chunks())
             manifest = {
                 "format": FORMAT,
                 "schema_version": SCHEMA_VERSION,
@@ -51,7 +50,7 @@ def save(trace: Trace, path: Path) -> Path:
             building.chmod(0o755)
             if is_run_folder(path):
                 shutil.rmtree(path)
-            os.replace(building, path)
+            building.replace(path)
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
             raise
@@ -113,11 +112,9 @@ def _check_references(path: Path, tables: dict[str, pa.Table]) -> None:
             if not column.unit.startswith("row of "):
                 continue
             target = column.unit.removeprefix("row of ")
-            bounds = pc.min_max(tables[spec.name].column(column.name)).as_py()
+            bounds: Any = pc.min_max(tables[spec.name].column(column.name)).as_py()
             if bounds["max"] is not None and (bounds["min"] < 0 or bounds["max"] >= tables[target].num_rows):
                 raise TraceError(f"{path}: {spec.name}.{column.name} points outside {target}; convert the trace again")
 
 
-assert all(  # noqa: S101 - an invariant of the schema
-    c.unit.removeprefix("row of ") in BY_NAME for t in TABLES for c in t.columns if c.unit.startswith("row of ")
-)
+assert all(c.unit.removeprefix("row of ") in BY_NAME for t in TABLES for c in t.columns if c.unit.startswith("row of "))

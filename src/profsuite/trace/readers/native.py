@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,8 +76,7 @@ def take(scanner: Any) -> Columns:
     taken: Columns = {}
     for (group, columns), buffers in zip(COLUMNS.items(), scanner.take(), strict=True):
         taken[group] = {
-            name: np.frombuffer(buffer, _DTYPE[kind])
-            for (name, kind, _), buffer in zip(columns, buffers, strict=True)
+            name: np.frombuffer(buffer, _DTYPE[kind]) for (name, kind, _), buffer in zip(columns, buffers, strict=True)
         }
     return taken
 
@@ -84,7 +85,7 @@ def strings(scanner: Any, pool: int, start: int = 0) -> list[str]:
     """A pool's strings from number ``start`` on; bytes that are no UTF-8 become U+FFFD."""
     offsets, data, _ = scanner.strings(pool, start)
     bounds = np.frombuffer(offsets, np.int64).tolist()
-    return [data[a:b].decode("utf-8", "replace") for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [data[a:b].decode("utf-8", "replace") for a, b in pairwise(bounds)]
 
 
 def _pool_array(scanner: Any, pool: int) -> pa.StringArray | None:
@@ -93,8 +94,8 @@ def _pool_array(scanner: Any, pool: int) -> pa.StringArray | None:
     bounds = np.frombuffer(offsets, np.int64)
     if not valid or bounds[-1] > 2**31 - 1:
         return None
-    buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
-    return pa.StringArray.from_buffers(len(bounds) - 1, buffers[1], buffers[2])
+    starts: Any = bounds.astype(np.int32)
+    return pa.StringArray.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(data))
 
 
 def tracks(scanner: Any) -> list[tuple[str, str]]:
@@ -258,7 +259,7 @@ def read_file(path: str, threads: int, progress: Callable[[int], None]) -> RawTr
     right is known when the stretch before it has been read: it must stop at the very same byte.  Where it
     does not, the earlier scanner reads on through that stretch, so the result never depends on the guess.
     """
-    size = os.path.getsize(path)
+    size = Path(path).stat().st_size
     with _opened(path) as fd:
         head = new_scanner()
         if threads > 1 and size >= _SMALL:
@@ -272,7 +273,7 @@ def read_file(path: str, threads: int, progress: Callable[[int], None]) -> RawTr
         bounds = [start + (size - start) * i // threads for i in range(threads)] + [-1]
         head.resume(bounds[1])
         scanners = [head]
-        for low, high in zip(bounds[1:-1], bounds[2:], strict=True):
+        for low, high in pairwise(bounds[1:]):
             scanners.append(new_scanner())
             scanners[-1].start_at(low, high, head.array_form, True)
         _run(scanners, path, progress, bounds)
