@@ -107,10 +107,10 @@ def test_a_scanner_refuses_what_it_cannot_take():
         scanner.feed("text")
     with pytest.raises(ValueError, match="absorb"):
         scanner.absorb(scanner, ())
+    other = native.new_scanner()
+    other.feed(b'[{"ph": "X", "name": "a", "ts": 1, "dur": 1}')
+    other.finish()
     with pytest.raises(ValueError, match="too short"):
-        other = native.new_scanner()
-        other.feed(b'[{"ph": "X", "name": "a", "ts": 1, "dur": 1}')
-        other.finish()
         scanner.absorb(other, tuple([np.zeros(0, np.int32)] * 15))
     with pytest.raises(ValueError, match="pool"):
         scanner.strings(99, 0)
