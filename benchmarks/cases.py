@@ -1,0 +1,260 @@
+"""What is measured, and what it has to reach: one function a case."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import peer
+from inputs import Input, Inputs
+from measuring import Run, measure, repeat
+
+TASK = Path(__file__).with_name("task.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A bound; ``kind`` says on which side of it a number has to be."""
+
+    kind: Literal["at least", "at most"]
+    bound: float
+
+    def met(self, value: float) -> bool:
+        """Whether the number is on the right side."""
+        return value >= self.bound if self.kind == "at least" else value <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number: the median of ``runs`` (a ratio of medians has none), and what it has to reach, if anything."""
+
+    what: str
+    unit: str
+    value: float
+    runs: tuple[float, ...] = ()
+    need: Need | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """MB (10^6 bytes) of JSON that each case reads."""
+
+    load: int = 1000
+    large: int = 4000
+    fallback: int = 200
+    analyze: int = 650
+    """2 million events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """How to measure.  ``peer_python`` is None where the peer is left out."""
+
+    inputs: Inputs
+    folder: Path
+    sizes: Sizes
+    runs: int
+    peer_runs: int
+    peer_python: Path | None
+
+    def task(self, name: str, path: Path | str, *options: str, num_cores: int = 2, cache: Path | None = None) -> Run:
+        """One run of task.py."""
+        env = {"PROFSUITE_CACHE": str(cache)} if cache else {}
+        return measure([sys.executable, str(TASK), name, str(path), *options], num_cores=num_cores, env=env)
+
+    def tasks(
+        self, name: str, source: Input, *options: str, num_cores: int = 2, cache: Path | None = None
+    ) -> list[Run]:
+        """``runs`` runs of task.py, each of which must have met every event of the file."""
+        found = repeat(self.runs, lambda: self.task(name, source.path, *options, num_cores=num_cores, cache=cache))
+        for run in found:
+            if run.said["num_events"] != source.num_events:
+                raise AssertionError(f"{name}: {run.said['num_events']} events, there are {source.num_events}")
+        return found
+
+    def peer(self, name: str, source: Input) -> list[Run]:
+        """``peer_runs`` runs of the peer on the same cores; none where it is left out."""
+        if self.peer_python is None:
+            return []
+        command = [str(self.peer_python), str(peer.TASK), name, str(source.path)]
+        return repeat(self.peer_runs, lambda: measure(command, num_cores=2))
+
+    @contextmanager
+    def temporary(self) -> Iterator[Path]:
+        """An empty folder for a cache."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            yield Path(folder)
+
+
+def row(what: str, unit: str, runs: Sequence[float], need: Need | None = None) -> Row:
+    """The median of ``runs``."""
+    return Row(what, unit, statistics.median(runs), tuple(runs), need)
+
+
+def seconds(runs: list[Run]) -> list[float]:
+    """What the tasks themselves took, without the start of Python and without imports."""
+    return [run.said["seconds"] for run in runs]
+
+
+def walls(runs: list[Run]) -> list[float]:
+    """What the whole processes took."""
+    return [run.wall_s for run in runs]
+
+
+def peaks(runs: list[Run]) -> list[float]:
+    """Peak resident memory of the whole processes, MB."""
+    return [run.peak_bytes / 1e6 for run in runs]
+
+
+def speeds(runs: list[Run], source: Input) -> list[float]:
+    """GB of JSON a second."""
+    return [source.num_bytes / 1e9 / run.said["seconds"] for run in runs]
+
+
+def ratio(what: str, above: Sequence[float], below: Sequence[float], need: Need) -> Row:
+    """The ratio of two medians."""
+    return Row(what, "x", statistics.median(above) / statistics.median(below), (), need)
+
+
+def load(bench: Bench) -> list[Row]:
+    """Load to complete tables, relations included, two threads, no cache; the peer on the same file."""
+    source = bench.inputs.plain(bench.sizes.load)
+    source.warm()
+    ours = bench.tasks("load", source, "--threads", "2")
+    rows = [
+        row("profsuite, 2 threads", "s", seconds(ours)),
+        row("profsuite, 2 threads", "GB/s", speeds(ours, source), Need("at least", 0.6)),
+        row("profsuite, peak memory", "MB", peaks(ours)),
+    ]
+    if theirs := bench.peer("load", source):
+        rows += [
+            row("traceinsight", "s", seconds(theirs)),
+            row("traceinsight, peak memory", "MB", peaks(theirs)),
+            ratio("times faster", seconds(theirs), seconds(ours), Need("at least", 30)),
+            ratio("of its peak memory", peaks(ours), peaks(theirs), Need("at most", 0.2)),
+        ]
+    return rows
+
+
+def single(bench: Bench) -> list[Row]:
+    """The same load with one thread on one core."""
+    source = bench.inputs.plain(bench.sizes.load)
+    source.warm()
+    runs = bench.tasks("load", source, "--threads", "1", num_cores=1)
+    return [
+        row("one thread", "s", seconds(runs)),
+        row("one thread", "GB/s", speeds(runs, source)),
+        row("peak memory", "MB", peaks(runs)),
+    ]
+
+
+def fallback(bench: Bench) -> list[Row]:
+    """The reader without the C extension; complete tables."""
+    source = bench.inputs.plain(bench.sizes.fallback)
+    source.warm()
+    runs = bench.tasks("load", source, "--reader", "python")
+    return [
+        row("reader in Python", "s", seconds(runs)),
+        row("reader in Python", "GB/s", speeds(runs, source), Need("at least", 0.12)),
+        row("peak memory", "MB", peaks(runs)),
+    ]
+
+
+def stream(bench: Bench) -> list[Row]:
+    """Stream to the disk in bounded memory, alone and as a part of ``load(max_memory=200 MB)``."""
+    need = Need("at most", 200)
+    rows = []
+    for size_mb in dict.fromkeys((bench.sizes.load, bench.sizes.large)):
+        # what is small fits max_memory and would not be streamed, unless its size is unknown
+        source = bench.inputs.plain(size_mb) if size_mb >= 1000 else bench.inputs.gzipped(size_mb)
+        source.warm()
+        name = f"{size_mb / 1000:g} GB"
+        runs = bench.tasks("stream", source, "--folder", str(bench.folder))
+
+        def part(source: Input = source) -> Run:
+            with bench.temporary() as cache:
+                return bench.task("part", source.path, "--max-memory", "200000000", cache=cache)
+
+        parts = repeat(bench.runs, part)
+        rows += [
+            row(f"{name}, streaming", "s", seconds(runs)),
+            row(f"{name}, streaming", "GB/s", speeds(runs, source)),
+            row(f"{name}, streaming, peak memory", "MB", peaks(runs), need),
+            row(f"{name}, on disk", "MB", [run.said["kept_bytes"] / 1e6 for run in runs]),
+            row(f"{name}, max_memory=200 MB", "s", seconds(parts)),
+            row(f"{name}, max_memory=200 MB, peak memory", "MB", peaks(parts), need),
+        ]
+    return rows
+
+
+def reopen(bench: Bench) -> list[Row]:
+    """Every table again from the cache."""
+    source = bench.inputs.plain(bench.sizes.load)
+    with bench.temporary() as cache:
+        bench.task("keep", source.path, cache=cache)
+        kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
+        runs = bench.tasks("reopen", source, cache=cache)
+    return [
+        row("from the cache", "s", seconds(runs), Need("at most", 0.3)),
+        row("whole process, imports included", "s", walls(runs)),
+        row("peak memory", "MB", peaks(runs)),
+        row("on disk", "MB", [kept / 1e6]),
+    ]
+
+
+def analyze(bench: Bench) -> list[Row]:
+    """The whole command, Python's start included; the peer's load and four analyses, without its imports."""
+    source = bench.inputs.plain(bench.sizes.analyze)
+    source.warm()
+    program = Path(sysconfig.get_path("scripts")) / ("profsuite.exe" if os.name == "nt" else "profsuite")
+    command = [str(program), "analyze", "--no-cache", str(source.path)]
+    ours = repeat(bench.runs, lambda: measure(command, num_cores=2, parse=False))
+    rows = [
+        Row("events", "M", source.num_events / 1e6),
+        row("profsuite analyze", "s", walls(ours)),
+        row("profsuite analyze, peak memory", "MB", peaks(ours)),
+    ]
+    if theirs := bench.peer("analyze", source):
+        rows += [
+            row("traceinsight", "s", seconds(theirs)),
+            row("traceinsight, its load alone", "s", [run.said["stages"]["load"] for run in theirs]),
+            row("traceinsight, peak memory", "MB", peaks(theirs)),
+            ratio("times faster", seconds(theirs), walls(ours), Need("at least", 15)),
+        ]
+    return rows
+
+
+def gzipped(bench: Bench) -> list[Row]:
+    """Load the file as gzip, with isal and with the standard library's zlib."""
+    source = bench.inputs.gzipped(bench.sizes.load)
+    source.warm()
+    rows = []
+    for name, options in (("with isal", ()), ("without isal", ("--without-isal",))):
+        runs = bench.tasks("load", source, *options)
+        rows += [
+            row(name, "s", seconds(runs)),
+            row(name, "GB/s", speeds(runs, source)),
+            row(f"{name}, peak memory", "MB", peaks(runs)),
+        ]
+    return rows
+
+
+def stages(bench: Bench) -> list[Row]:
+    """Each stage of a load with two threads and of an analysis."""
+    source = bench.inputs.plain(bench.sizes.load)
+    source.warm()
+    runs = bench.tasks("stages", source, "--threads", "2")
+    return [row(name, "s", [run.said["stages"][name] for run in runs]) for name in runs[0].said["stages"]]
+
+
+CASES: dict[str, Callable[[Bench], list[Row]]] = {
+    case.__name__: case for case in (load, single, fallback, stream, reopen, analyze, gzipped, stages)
+}

@@ -1,0 +1,152 @@
+"""What one measured process does with profsuite; prints what it found as one line of JSON.
+
+``python benchmarks/task.py TASK PATH``; run.py measures it from outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+
+
+def load(args: argparse.Namespace) -> Facts:
+    """Every table, relations included; nothing cached."""
+    from profsuite.trace.load import load
+
+    start = time.perf_counter()
+    trace = load(args.path, cache=False, threads=args.threads, reader=args.reader)
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "num_events": trace.info.num_events, "num_bytes": trace.info.num_bytes}
+
+
+def keep(args: argparse.Namespace) -> Facts:
+    """Load and leave the trace in the cache, however small it is."""
+    from profsuite.trace import cache
+    from profsuite.trace.load import load
+
+    cache.MIN_BYTES = 0
+    return {"num_events": load(args.path).info.num_events}
+
+
+def reopen(args: argparse.Namespace) -> Facts:
+    """Every table from the cache; fails where the file was read again."""
+    from profsuite.trace.load import load
+
+    def progress(*_: int | None) -> None:
+        raise AssertionError("the trace was not in the cache")
+
+    start = time.perf_counter()
+    trace = load(args.path, progress=progress)
+    return {"seconds": time.perf_counter() - start, "num_events": trace.info.num_events}
+
+
+def stream(args: argparse.Namespace) -> Facts:
+    """The raw columns of the whole file, to the disk as they are read."""
+    from profsuite.trace import spill
+    from profsuite.trace.readers import native
+    from profsuite.trace.source import open_source
+
+    with open_source(args.path) as source, tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        scanner = native.Scanner()
+        start = time.perf_counter()
+        spill.write(scanner, source.chunks(), Path(folder), lambda _: None)
+        seconds = time.perf_counter() - start
+        kept = sum(file.stat().st_size for file in Path(folder).iterdir())
+    return {"seconds": seconds, "num_events": scanner.num_events, "num_bytes": scanner.num_bytes, "kept_bytes": kept}
+
+
+def part(args: argparse.Namespace) -> Facts:
+    """``load(max_memory=...)``: stream the file to the cache, load the steps that fit."""
+    from profsuite.trace.load import load
+
+    start = time.perf_counter()
+    trace = load(args.path, max_memory=args.max_memory)
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "num_events": trace.info.num_events, "num_slices": trace.num_rows("slice")}
+
+
+def stages(args: argparse.Namespace) -> Facts:
+    """Each stage of a load and of an analysis, in seconds."""
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.findings import findings
+    from profsuite.analyzers.verdict import verdict
+    from profsuite.trace import assemble
+    from profsuite.trace.readers import native
+
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return call(*given, **named)
+            finally:
+                seconds[name] = time.perf_counter() - start
+
+        return run
+
+    assemble.nest = timed("nest", assemble.nest)
+    raw = timed("scan", native.read_file)(args.path, args.threads, lambda _: None)
+    trace = timed("assemble", assemble.assemble)(raw, args.path, "c")
+    num_events = raw.num_events
+    del raw
+    seconds["assemble"] -= seconds["nest"]
+    analysis = Analysis(trace)
+    # in this order, so that a stage's time does not hold that of one it builds on
+    for name in ("work", "timelines", "breakdown", "idle", "host", "steps", "ops", "kernels"):
+        timed(f"analyze: {name}", lambda name=name: getattr(analysis, name))()
+    timed("analyze: findings", findings)(analysis)
+    timed("analyze: verdict", verdict)(analysis)
+    return {"stages": seconds, "num_events": num_events}
+
+
+def versions(_: argparse.Namespace) -> Facts:
+    """Versions of what takes part; its imports also leave compiled modules for the measured runs."""
+    import platform
+    from importlib.metadata import version
+
+    import profsuite.analyzers.report
+    import profsuite.cli
+    import profsuite.exporters.text
+    import profsuite.trace.load
+    import profsuite.trace.readers.fallback  # noqa: F401
+
+    names = ("profsuite", "numpy", "pyarrow", "pandas", "msgspec")
+    found = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    try:
+        found["isal"] = version("isal")
+    except ModuleNotFoundError:
+        found["isal"] = None
+    return found
+
+
+TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, versions)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("path", nargs="?", default="")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--reader", choices=("c", "python"), default="c")
+    parser.add_argument("--max-memory", type=int, default=200_000_000)
+    parser.add_argument("--folder", help="where to stream to")
+    parser.add_argument("--without-isal", action="store_true", help="as if isal were not installed")
+    args = parser.parse_args()
+    if args.task in ("load", "part", "stages"):
+        import pandas  # noqa: F401 - pyarrow imports it on first use; imports are not what is measured
+    if args.without_isal:
+        sys.modules["isal"] = None  # type: ignore[assignment]
+    print(json.dumps(TASKS[args.task](args)))
+
+
+if __name__ == "__main__":
+    main()
