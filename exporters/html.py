@@ -9,7 +9,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.sections import document, ranks_table
-from profsuite.exporters.units import plural
+from profsuite.exporters.units import percent, plural
 
 NAME_WIDTH = 80
 
@@ -125,7 +125,7 @@ def _bars(bars: Bars) -> Iterable[str]:
         row = '<tr class="within">' if bar.within else "<tr>"
         width = max(0.0, min(bar.pct, 100.0))
         yield (
-            f'{row}<th scope="row">{_text(bar.label)}</th><td class="number">{bar.pct:.1f} %</td>'
+            f'{row}<th scope="row">{_text(bar.label)}</th><td class="number">{_text(percent(bar.pct))}</td>'
             f'<td class="number">{_text(bar.value)}</td>'
             f'<td class="track"><span class="bar" style="width:{width:.2f}%"></span></td></tr>'
         )

@@ -9,7 +9,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
 from profsuite.exporters.sections import document, ranks_table
-from profsuite.exporters.units import plural
+from profsuite.exporters.units import percent, plural
 
 NAME_WIDTH = 100
 
@@ -89,7 +89,7 @@ def _bars(bars: Bars) -> Iterable[str]:
     yield "|---|--:|--:|"
     for bar in bars.rows:
         label = f"&nbsp;&nbsp;of it: {bar.label}" if bar.within else bar.label
-        yield f"| {label} | {bar.pct:.1f} % | {bar.value} |"
+        yield f"| {label} | {escape(percent(bar.pct))} | {bar.value} |"
 
 
 def _table(table: Table) -> Iterable[str]:

@@ -52,6 +52,9 @@ DEVICE_PARTS = {
 }
 """A part of a device's time in words."""
 
+SORTED_BY = {"device_self_ns": "GPU self time", "host_self_ns": "host self time"}
+"""What the ops are sorted by, in words."""
+
 STEPS_SHOWN = 10
 THREADS_SHOWN = 8
 
@@ -155,7 +158,10 @@ def _where(place: Place) -> str | None:
         for word in ("rank", "device", "stream", "step")
         if (value := getattr(place, word)) is not None
     ]
-    parts += [f"{word} {printable(value)}" for word in ("thread", "op") if (value := getattr(place, word))]
+    if place.thread:
+        parts.append(printable(place.thread if place.thread.startswith("thread ") else f"thread {place.thread}"))
+    if place.op:
+        parts.append(f"op {printable(place.op)}")
     if place.source:
         parts.append(printable(place.source))
     return ", ".join(parts) or None
@@ -275,7 +281,8 @@ def _ops_section(table: OpTable) -> Section:
         return Section(
             "Top ops", (), ("No ops in this trace. Record them with activities=[ProfilerActivity.CPU, ...].",)
         )
-    caption = f"{plural(table.num_ops, 'op')}, {plural(table.num_calls, 'call')}; by {table.sorted_by}"
+    order = SORTED_BY.get(table.sorted_by, table.sorted_by)
+    caption = f"{plural(table.num_ops, 'op')}, {plural(table.num_calls, 'call')}; by {order}"
     blocks = [_op_table(caption, table.rows, shapes=False)]
     if table.by_shape:
         blocks.append(_op_table("By input shapes", table.by_shape, shapes=True))
@@ -342,7 +349,7 @@ def _kernels_section(table: KernelTable) -> Section:
 def _remarks(report: Report) -> Iterable[str]:
     for row in report.health or ():
         place = "" if row.byte_offset is None else f" (first at byte {row.byte_offset:,})"
-        yield f"{printable(row.kind)}: {count(row.count)}{place}. {printable(row.message)}"
+        yield f"{printable(row.kind)}: {printable(row.message)}{place}"
 
 
 def _next_command(report: Report) -> str:

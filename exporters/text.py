@@ -15,7 +15,7 @@ from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Advice, Bars, Document, Section, Table
 from profsuite.exporters.names import shorten
 from profsuite.exporters.sections import document, ranks_table
-from profsuite.exporters.units import plural
+from profsuite.exporters.units import percent, plural
 
 FINDINGS_SHOWN = 3
 NARROWEST, WIDEST = 60, 120
@@ -131,7 +131,7 @@ def _bars(bars: Bars, width: int) -> RichTable:
         label = Text("  " * bar.within + bar.label, style="dim" if bar.within else "")
         length = round(room * min(bar.pct, 100.0) / 100) or (1 if bar.pct else 0)
         line = Text(("░" if bar.within else "█") * length, style="dim" if bar.within else "cyan")
-        grid.add_row(label, Text(f"{bar.pct:.1f} %"), Text(bar.value), line)
+        grid.add_row(label, Text(percent(bar.pct)), Text(bar.value), line)
     return grid
 
 

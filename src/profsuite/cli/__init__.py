@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def main() -> None:
     """The ``profsuite`` program."""
-    from profsuite.cli.app import app
+    from profsuite.cli.app import run
 
-    app(prog_name="profsuite")
+    run()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -18,6 +21,9 @@ COMMANDS = ("analyze", "info", "convert", "query", "doctor", "completion")
 
 FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 """Exit codes other than 0; docs/reference/cli.md explains them."""
+
+GRACE_SECONDS = 1.0
+"""How long an interrupted command may take to clean up."""
 
 EPILOG = """\b
 Examples:
@@ -100,6 +106,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> Any:
         """As click's, but an error is one line on stderr, and an interrupt exits with 130."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a bar or a name that the terminal cannot show is no fault
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
@@ -115,6 +123,37 @@ class Commands(click.Group):
             complain("interrupted")
             code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def run() -> None:
+    """Run the program in a process of its own, and end that process."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        app(prog_name="profsuite")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _leave()
+        raise
+
+
+def _interrupt(*_: object) -> None:
+    """Unwind on Ctrl-C, so that half-written files are removed; leave all the same where that hangs.
+
+    A thread that waits for data from a pipe holds the pipe's lock, and closing it waits for that thread.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    hung = threading.Timer(GRACE_SECONDS, _leave, ["interrupted"])
+    hung.daemon = True
+    hung.start()
+    raise KeyboardInterrupt
+
+
+def _leave(last_words: str | None = None) -> None:
+    """End the process now: at a regular end Python would wait for the lock of a pipe that is being read."""
+    if last_words is not None:
+        complain(last_words)
+    os._exit(INTERRUPTED)
 
 
 class Failure(click.ClickException):

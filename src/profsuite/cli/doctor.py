@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from importlib import import_module, metadata, util
-from pathlib import Path
 
 import click
 
@@ -31,7 +30,7 @@ def command() -> None:
     rows = [
         ("profsuite", __version__),
         ("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})"),
-        ("scanner", scanner()),
+        ("reader", reader()),
         *((name, version(name) or f"missing: pip install {name}") for name in PACKAGES),
         *(
             (name, version(name) or f"not installed: {use} (pip install 'profsuite[{extra}]')")
@@ -51,15 +50,15 @@ def version(package: str) -> str | None:
         return None
 
 
-def scanner() -> str:
+def reader() -> str:
     """Which reader is used, and why."""
-    try:
-        module = import_module("profsuite.trace._scanner")
-    except ImportError as error:
-        if util.find_spec("profsuite.trace._scanner") is None:
-            return "python reader: the C scanner was not built; install a C compiler and reinstall profsuite"
-        return f"python reader: the C scanner does not load ({error})"
-    return f"C scanner ({Path(module.__file__ or '').name})"
+    from profsuite.trace.readers.native import MISSING
+
+    if MISSING is None:
+        return "the C scanner"
+    if util.find_spec("profsuite.trace._scanner") is None:
+        return "in Python: the C scanner was not built; install a C compiler, then profsuite again"
+    return f"in Python: the C scanner does not load ({MISSING})"
 
 
 def gpu() -> str:
@@ -77,9 +76,7 @@ def gpu() -> str:
 
 def cache() -> str:
     """The cache folder and how much it holds."""
-    from profsuite.exporters.units import plural, size
-    from profsuite.trace.cache import cache_folder
+    from profsuite.exporters.units import size
+    from profsuite.trace.cache import cache_folder, used_bytes
 
-    folder = Path(cache_folder())
-    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    return f"{folder} ({plural(len(files), 'file')}, {size(sum(files))})"
+    return f"{cache_folder()} ({size(used_bytes())})"

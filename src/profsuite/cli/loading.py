@@ -74,7 +74,7 @@ def warn_of_faults(trace: Trace) -> None:
 def write(text: str, output: str | None) -> None:
     """Write a result to the file ``output``, to stdout without one."""
     if output is None or output == "-":
-        click.echo(text, nl=False)
+        click.echo(text, nl=False, color=True)  # text holds no codes but ours
         return
     try:
         with open(output, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123

@@ -107,13 +107,15 @@ def selection_options(command: Command) -> Command:
 
 
 def reader_options(command: Command) -> Command:
-    """``--rank``, ``--max-memory``, ``--no-cache``, ``--reader``: how to load a trace."""
+    """``--rank``, ``--max-memory``, ``--max-unpacked``, ``--no-cache``, ``--reader``: how to load a trace."""
     ranks = "Only these ranks of a folder: 0, 0,3 or 0:4."
-    memory = "Beyond it the trace is streamed through the cache, as 2GB."
+    memory = "Beyond it the trace is streamed through the disk, as 2GB; as many steps as fit are loaded."
+    unpacked = "What a .gz may unpack to, as 100GB; by default 4 GiB or 200 times its size."
     reader = "The C scanner, or the slower reader in Python."
     options = (
         click.option("--rank", "ranks", callback=parsed(rank_list), metavar="N[,N]", help=ranks),
         click.option("--max-memory", callback=parsed(size), metavar="SIZE", help=memory),
+        click.option("--max-unpacked", callback=parsed(size), metavar="SIZE", help=unpacked),
         click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
         click.option(
             "--reader", type=click.Choice(["auto", "c", "python"]), default="auto", show_default=True, help=reader

@@ -21,7 +21,7 @@ class ProgressBar:
     """
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label = "".join(c if c.isprintable() else "?" for c in label)
         self._begin = self._last = time.monotonic()
         self._terminal = sys.stderr.isatty()
         self._bar: Progress | None = None

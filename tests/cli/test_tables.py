@@ -1,0 +1,136 @@
+"""``profsuite info``, ``convert`` and ``query``: the tables behind a report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from pyarrow import parquet
+
+import profsuite
+from profsuite.trace.schema import TABLES
+
+Run = Callable[..., "CompletedProcess[str]"]
+
+
+def test_info(run: Run, trace: Path) -> None:
+    done = run("info", trace)
+    assert done.returncode == 0
+    assert "events      10\n" in done.stdout
+    assert "span        2.000 ms\n" in done.stdout
+    assert "          10  slice\n" in done.stdout
+    assert "           2  kernel\n" in done.stdout
+
+
+def test_info_as_json(run: Run, ranks: Path) -> None:
+    found = json.loads(run("info", ranks, "--format", "json").stdout)
+    assert [info["rank"] for info in found] == [0, 1]
+    assert found[0]["span_ns"] == 2_000_000
+    assert found[0]["categories"] == {"user_annotation": 2, "cpu_op": 2, "cuda_runtime": 4, "kernel": 2}
+    assert set(found[0]["rows"]) == {table.name for table in TABLES}
+
+
+def test_info_of_hostile_names(run: Run, hostile: Path) -> None:
+    assert run("info", hostile).stdout.replace("\n", "").isprintable()
+
+
+def test_convert_to_parquet(run: Run, trace: Path, tmp_path: Path) -> None:
+    done = run("convert", trace, "--output", tmp_path / "tables")
+    assert done.returncode == 0
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {f"{table.name}.parquet" for table in TABLES}
+    slices = parquet.read_table(tmp_path / "tables" / "slice.parquet")
+    assert slices.column("id").to_pylist() == list(range(10))
+    assert slices.column("ts").to_pylist()[:2] == [1_000_000, 1_010_000]
+
+
+def test_convert_to_arrow_opens_again(run: Run, trace: Path, tmp_path: Path) -> None:
+    assert run("convert", trace, "-o", tmp_path / "folder", "--to", "arrow").returncode == 0
+    assert profsuite.Trace.open(tmp_path / "folder").slices.num_rows == 10
+    done = run("analyze", tmp_path / "folder")
+    assert "gemm" in done.stdout
+
+
+def test_convert_overwrites_only_by_force(run: Run, trace: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("keep me", encoding="utf-8")
+    done = run("convert", trace, "-o", folder)
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert run("convert", trace, "-o", folder, "--force").returncode == 0
+    assert (folder / "notes.txt").exists()
+
+
+def test_convert_of_several_ranks_asks_for_one(run: Run, ranks: Path, tmp_path: Path) -> None:
+    done = run("convert", ranks, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "--rank (0, 1)" in done.stderr
+    assert run("convert", ranks, "-o", tmp_path / "out", "--rank", "1").returncode == 0
+
+
+@pytest.fixture
+def duckdb() -> object:
+    return pytest.importorskip("duckdb", reason="needs the extra query")
+
+
+@pytest.mark.usefixtures("duckdb")
+def test_query(run: Run, trace: Path) -> None:
+    sql = (
+        "SELECT s.id, s.name, s.dur, o.name AS op FROM kernel k JOIN slice s ON s.id = k.slice_id "
+        "JOIN slice o ON o.id = k.op_id ORDER BY s.id"
+    )
+    done = run("query", sql, trace)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["id", "name", "dur", "op"]
+    assert lines[2].split() == ["3", "gemm", "400000", "aten::mm"]
+    assert json.loads(run("query", sql, trace, "--format", "json").stdout)[0] == {
+        "id": 3,
+        "name": "gemm",
+        "dur": 400000,
+        "op": "aten::mm",
+    }
+    rows = list(csv.reader(io.StringIO(run("query", sql, trace, "--format", "csv").stdout)))
+    assert rows[:2] == [["id", "name", "dur", "op"], ["3", "gemm", "400000", "aten::mm"]]
+
+
+@pytest.mark.usefixtures("duckdb")
+def test_query_knows_every_table(run: Run, trace: Path) -> None:
+    for table in TABLES:
+        done = run("query", f"SELECT count(*) n FROM {table.name.upper()}", trace)
+        assert done.returncode == 0, done.stderr
+    assert run("query", "SHOW TABLES", trace).stdout.count("\n") == len(TABLES) + 2
+
+
+@pytest.mark.usefixtures("duckdb")
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [("SELECT nonsense FROM slice", "nonsense"), ("SELEC 1", "SELEC"), ("SELECT * FROM kernels", "kernel")],
+)
+def test_a_wrong_query_is_one_line(run: Run, trace: Path, sql: str, words: str) -> None:
+    done = run("query", sql, trace)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+@pytest.mark.usefixtures("duckdb")
+def test_query_prints_names_safely_and_not_too_many(run: Run, hostile: Path) -> None:
+    assert run("query", "SELECT name FROM slice", hostile).stdout.replace("\n", "").isprintable()
+    done = run("query", "SELECT * FROM range(200)", hostile, "--limit", "5")
+    assert done.stdout.count("\n") == 7
+    assert "--limit 0" in done.stderr
+    assert run("query", "SELECT * FROM range(200)", hostile, "--limit", "0").stdout.count("\n") == 202
+
+
+def test_query_without_duckdb_says_how_to_get_it(run: Run, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    done = run("query", "SELECT 1", trace)
+    assert done.returncode == 2
+    assert done.stderr == "profsuite: profsuite query needs DuckDB: pip install 'profsuite[query]'\n"
