@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 from msgspec import Struct
 
-from profsuite.analyzers.base import Ns, Pct
+from profsuite.analyzers.base import Ns, Pct, pct
+from profsuite.analyzers.device_work import COMM, COMPUTE, MEMORY, DeviceWork, device_work
+from profsuite.trace.intervals import covered, merge
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
 
 
 class TimeShares(Struct, frozen=True, kw_only=True):
@@ -56,3 +67,98 @@ class DeviceBreakdown(Struct, frozen=True, kw_only=True):
     num_streams: int
     shares: TimeShares
     steps: tuple[StepShares, ...]
+
+
+def breakdown(trace: Trace, work: tuple[DeviceWork, ...] | None = None) -> tuple[DeviceBreakdown, ...]:
+    """The time breakdown of every device with work, by ordinal; whole recording and each step.
+
+    Definitions: docs/analyses.md, "GPU time breakdown".  ``work`` saves computing it again.
+    """
+    return tuple(_device(trace, w) for w in (device_work(trace) if work is None else work))
+
+
+def _device(trace: Trace, work: DeviceWork) -> DeviceBreakdown:
+    covers = _Covers(work)
+    start, end = work.window
+    whole = covers.shares(np.array([start]), np.array([end]))[0]
+    steps = step_windows(trace, work)
+    shares = covers.shares(steps.start, steps.end)
+    numbers = trace.array("step", "number").tolist()
+    truncated = trace.array("step", "truncated").tolist()
+    counts = np.bincount(work.kind, minlength=3).tolist()
+    return DeviceBreakdown(
+        device=work.device,
+        start_ns=start,
+        num_compute=counts[COMPUTE],
+        num_comm=counts[COMM],
+        num_memcpy=counts[MEMORY],
+        num_streams=len(np.unique(work.streams)),
+        shares=whole,
+        steps=tuple(
+            StepShares(number=numbers[row], start_ns=begin, truncated=bool(truncated[row]), shares=share)
+            for row, begin, share in zip(steps.rows.tolist(), steps.start.tolist(), shares, strict=True)
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class StepWindows:
+    """When each step held a device: ``rows`` of the ``step`` table by time, ``start`` and ``end`` in ns."""
+
+    rows: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def step_windows(trace: Trace, work: DeviceWork) -> StepWindows:
+    """When each step held a device.
+
+    From when the step has begun on the host and the device has done the earlier steps' work, until it has ended on
+    the host and its own work is done: windows never overlap, and steps that follow each other leave no hole.
+    """
+    ts, dur = trace.array("step", "ts"), trace.array("step", "dur")
+    rows = np.argsort(ts, kind="stable")
+    host_start, host_end = ts[rows], ts[rows] + dur[rows]
+    done = host_start.copy()  # by when the step's own device work is done
+    step_of = trace.array("slice", "step_id")[work.ids]
+    rank = np.empty(len(rows), np.int64)
+    rank[rows] = np.arange(len(rows))
+    has = step_of >= 0
+    np.maximum.at(done, rank[step_of[has]], work.end[has])
+    finish = np.maximum.accumulate(np.maximum(host_end, done))
+    begin = host_start.copy()
+    begin[1:] = np.maximum(host_start[1:], finish[:-1])
+    return StepWindows(rows, begin, finish)
+
+
+class _Covers:
+    """How much of any window each class of work covers."""
+
+    def __init__(self, work: DeviceWork) -> None:
+        compute, comm, memory = (work.kind == kind for kind in (COMPUTE, COMM, MEMORY))
+        everything = np.ones(len(work.kind), bool)
+        self._sets = [
+            merge(work.start[mask], work.end[mask]) for mask in (compute, compute | comm, comm, memory, everything)
+        ]
+
+    def shares(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> list[TimeShares]:
+        columns = [covered(start, end, covers) for covers in self._sets]
+        window = end - start
+        return [_shares(*row) for row in zip(*(c.tolist() for c in (*columns, window)), strict=True)]
+
+
+def _shares(compute: int, kernels: int, comm: int, memory: int, busy: int, window: int) -> TimeShares:
+    exposed = kernels - compute
+    return TimeShares(
+        compute_ns=compute,
+        exposed_comm_ns=exposed,
+        exposed_memcpy_ns=busy - kernels,
+        idle_ns=window - busy,
+        window_ns=window,
+        busy_ns=busy,
+        comm_ns=comm,
+        overlapped_comm_ns=comm - exposed,
+        memcpy_ns=memory,
+        busy_pct=pct(busy, window),
+        overlap_pct=pct(comm - exposed, comm),
+    )

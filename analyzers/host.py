@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Ns
+from profsuite.analyzers.host_calls import CLASSES
+from profsuite.analyzers.host_timeline import HostTimelines, Timeline, host_timelines
+from profsuite.analyzers.places import thread_label
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
 
 
 class HostShares(Struct, frozen=True, kw_only=True):
@@ -58,3 +69,56 @@ class HostBreakdown(Struct, frozen=True, kw_only=True):
     start_ns: Ns | None
     window_ns: Ns | None
     threads: tuple[ThreadBreakdown, ...]
+
+
+def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
+    """What every host thread did over the host window, and what the first one did in each step.
+
+    Definitions: docs/analyses.md, "Host breakdown".  ``timelines`` saves computing them again.
+    """
+    timelines = host_timelines(trace) if timelines is None else timelines
+    lines = list(timelines.threads.values())
+    if not lines:
+        return HostBreakdown(start_ns=None, window_ns=None, threads=())
+    start = min(int(line.time[0]) for line in lines)
+    end = max(int(line.time[-1]) for line in lines)
+    launches = num_launches(trace)
+    lines.sort(key=lambda line: (-launches[line.track_id], int(line.time[0] - line.time[-1]), line.track_id))
+    threads = tuple(
+        ThreadBreakdown(
+            track_id=line.track_id,
+            thread=thread_label(trace, line.track_id),
+            num_slices=line.num_slices,
+            num_launches=int(launches[line.track_id]),
+            shares=_shares(line, np.array([start]), np.array([end]))[0],
+            steps=_steps(trace, line) if number == 0 else (),
+        )
+        for number, line in enumerate(lines)
+    )
+    return HostBreakdown(start_ns=start, window_ns=end - start, threads=threads)
+
+
+def num_launches(trace: Trace) -> NDArray[np.int64]:
+    """How many calls of each track started device work; a call that started many kernels counts once."""
+    launch = np.concatenate([trace.array(table, "launch_id") for table in ("kernel", "memcpy")])
+    called = np.zeros(trace.num_rows("slice"), bool)
+    called[launch[launch >= 0]] = True
+    return np.bincount(trace.array("slice", "track_id")[called], minlength=trace.num_rows("track"))
+
+
+def _steps(trace: Trace, line: Timeline) -> tuple[StepHostShares, ...]:
+    start, dur = trace.array("step", "ts"), trace.array("step", "dur")
+    order = np.argsort(start, kind="stable")
+    number, truncated = trace.array("step", "number")[order].tolist(), trace.array("step", "truncated")[order].tolist()
+    shares = _shares(line, start[order], (start + dur)[order])
+    return tuple(
+        StepHostShares(number=n, truncated=bool(t), shares=s) for n, t, s in zip(number, truncated, shares, strict=True)
+    )
+
+
+def _shares(line: Timeline, start: NDArray[np.int64], end: NDArray[np.int64]) -> list[HostShares]:
+    windows = (end - start).tolist()
+    return [
+        HostShares(window_ns=window, **{f"{name}_ns": ns for name, ns in zip(CLASSES, row, strict=True)})
+        for window, row in zip(windows, line.shares(start, end).tolist(), strict=True)
+    ]

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 from msgspec import Struct
 
-from profsuite.analyzers.base import Ns, Pct
+from profsuite.analyzers.base import Ns, Pct, pct
+from profsuite.analyzers.device_work import DeviceWork, device_work
+from profsuite.analyzers.host_calls import OP, host_classes
+from profsuite.analyzers.ranking import numbered, sum_by_group
+from profsuite.trace.intervals import merge_by_group, union_length
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
 
 
 class OpRow(Struct, frozen=True, kw_only=True):
@@ -43,3 +56,205 @@ class OpTable(Struct, frozen=True, kw_only=True):
     unattributed_device_ns: Ns
     rows: tuple[OpRow, ...]
     by_shape: tuple[OpRow, ...]
+
+
+def ops(
+    trace: Trace,
+    work: tuple[DeviceWork, ...] | None = None,
+    classes: NDArray[np.int8] | None = None,
+    top: int = 10,
+) -> OpTable:
+    """The ``top`` ops, per name and per name and input shapes; definitions: docs/analyses.md, "Ops".
+
+    ``work`` and ``classes`` (of ``host_classes``) save computing them again.
+    """
+    work = device_work(trace) if work is None else work
+    classes = host_classes(trace) if classes is None else classes
+    calls = _Calls.of(trace, classes)
+    launched = _Launched.of(work, calls)
+    by = "device_self_ns" if len(launched.start) else "host_self_ns"
+    names = numbered(trace.array("slice", "name")[calls.rows].astype(np.int64))
+    by_name = _rows(trace, calls, launched, names, by, top)
+
+    dims_of = np.full(len(classes), -1, np.int64)
+    dims_of[trace.array("op", "slice_id")] = trace.array("op", "input_dims")
+    dims = dims_of[calls.rows]
+    by_shape: tuple[OpRow, ...] = ()
+    if (dims >= 0).any():
+        shaped = numbered(names * (int(dims.max()) + 2) + dims + 1)
+        by_shape = _rows(trace, calls, launched, shaped, by, top, dims)
+    return OpTable(
+        num_ops=int(names.max()) + 1 if len(names) else 0,
+        num_calls=len(calls.rows),
+        sorted_by=by,
+        unattributed_device_ns=sum(_union(w, calls.element[w.op_ids] < 0) for w in work),
+        rows=by_name,
+        by_shape=by_shape,
+    )
+
+
+def _union(work: DeviceWork, mask: NDArray[np.bool_]) -> int:
+    return union_length(work.start[mask], work.end[mask])
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """The calls of ops: ``rows`` of ``slice``; ``up`` is the element of the op around each, -1 for none."""
+
+    rows: NDArray[np.int64]
+    up: NDArray[np.int64]
+    element: NDArray[np.int64]
+    dur: NDArray[np.int64]
+    self_dur: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, trace: Trace, classes: NDArray[np.int8]) -> _Calls:
+        rows = np.flatnonzero(classes == OP)
+        element = np.full(len(classes) + 1, -1, np.int64)
+        element[rows] = np.arange(len(rows))
+        parent = trace.array("slice", "parent_id")
+        # Python frames and annotations stand between ops: climb until an op, all frames at once.
+        above = parent[rows].astype(np.int64)
+        open_ = np.flatnonzero((above >= 0) & (element[above] < 0))
+        if len(open_):
+            jump = _nearest_op(parent, element)
+            above[open_] = jump[above[open_]]
+        up = np.where(above >= 0, element[above], -1)
+        return cls(rows, up, element, trace.array("slice", "dur")[rows], trace.array("slice", "self_dur")[rows])
+
+    def outermost(self, group: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which calls lie in no call of the same group."""
+        result = np.ones(len(group), bool)
+        at = np.flatnonzero(self.up >= 0)
+        above = self.up[at]
+        while len(at):
+            same = group[above] == group[at]
+            result[at[same]] = False
+            # A call inside one of its own group is settled; the others look one op further up.
+            above = self.up[above]
+            go = ~same & (above >= 0)
+            at, above = at[go], above[go]
+        return result
+
+
+def _nearest_op(parent: NDArray[np.int32], element: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For every slice that is no op, the nearest op above it (a row of ``slice``), -1 for none."""
+    jump = parent.astype(np.int64)
+    at = np.flatnonzero((element[:-1] < 0) & (jump >= 0))
+    at = at[element[jump[at]] < 0]
+    while len(at):
+        jump[at] = jump[jump[at]]  # pointer doubling: every round halves the way that is left
+        at = at[jump[at] >= 0]
+        at = at[element[jump[at]] < 0]
+    return jump
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """Device work that ops launched, one device after the other, each sorted by start; ``op`` is its op's element.
+
+    ``around`` and ``piece`` pair each piece of work with every op around its launch, the op itself first.
+    Pieces that are ``alone`` overlap no other piece of their device.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    device: NDArray[np.int64]
+    op: NDArray[np.int64]
+    around: NDArray[np.int64]
+    piece: NDArray[np.int64]
+    alone: NDArray[np.bool_]
+    window: int
+
+    @classmethod
+    def of(cls, work: tuple[DeviceWork, ...], calls: _Calls) -> _Launched:
+        ops = [calls.element[w.op_ids] for w in work]
+        has = [o >= 0 for o in ops]
+        op = _joined([o[h] for o, h in zip(ops, has, strict=True)])
+        around, pieces = [], []
+        above, piece = op, np.arange(len(op))
+        while len(piece):
+            around.append(above)
+            pieces.append(piece)
+            above = calls.up[above]
+            piece, above = piece[above >= 0], above[above >= 0]
+        alone = [_alone(w.start[h], w.end[h]) for w, h in zip(work, has, strict=True)]
+        return cls(
+            _joined([w.start[h] for w, h in zip(work, has, strict=True)]),
+            _joined([w.end[h] for w, h in zip(work, has, strict=True)]),
+            _joined([np.full(int(h.sum()), i) for i, h in enumerate(has)]),
+            op,
+            _joined(around),
+            _joined(pieces),
+            np.concatenate([np.zeros(0, bool), *alone]),
+            sum(w.window[1] - w.window[0] for w in work),
+        )
+
+    def union(self, group: NDArray[np.int64], piece: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """Union of the pieces (elements) of each of ``size`` groups, ns, summed over devices."""
+        alone = self.alone[piece]
+        whole = piece[alone]
+        total = sum_by_group(group[alone], self.end[whole] - self.start[whole], size)
+        group, piece = group[~alone], piece[~alone]
+        devices = int(self.device.max()) + 1 if len(self.device) else 1
+        both, start, end = merge_by_group(group * devices + self.device[piece], self.start[piece], self.end[piece])
+        return total + sum_by_group(both // devices, end - start, size)
+
+
+def _alone(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the intervals (sorted by start) overlap no other one."""
+    alone = np.ones(len(start), bool)
+    reach = np.maximum.accumulate(end)
+    alone[1:] &= start[1:] >= reach[:-1]
+    alone[:-1] &= end[:-1] <= start[1:]
+    return alone
+
+
+def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+
+def _rows(
+    trace: Trace,
+    calls: _Calls,
+    launched: _Launched,
+    group: NDArray[np.int64],
+    by: str,
+    top: int,
+    dims: NDArray[np.int64] | None = None,
+) -> tuple[OpRow, ...]:
+    """The rows of the ``top`` groups; ``group`` numbers the calls' groups from 0 without holes."""
+    size = int(group.max()) + 1 if len(group) else 0
+    count = np.bincount(group, minlength=size)
+    outer = calls.outermost(group)
+    host_self = sum_by_group(group, calls.self_dur, size)
+    host_total = sum_by_group(group[outer], calls.dur[outer], size)
+    device_self = launched.union(group[launched.op], np.arange(len(launched.op)), size)
+    # Of the calls of one group around a launch the outermost takes it, so that it counts once.
+    counts = outer[launched.around]
+    owner, piece = group[launched.around[counts]], launched.piece[counts]
+    device_total = launched.union(owner, piece, size)
+    num_kernels = np.bincount(owner, minlength=size)
+    example = np.zeros(size, np.int64)
+    example[group[::-1]] = np.arange(len(group))[::-1]
+
+    all_self = int(host_self.sum())
+    rank = device_self if by == "device_self_ns" else host_self
+    names, words = trace.array("slice", "name"), trace.words("slice", "name")
+    shapes = trace.words("op", "input_dims") if dims is not None else []
+    return tuple(
+        OpRow(
+            name=words[names[calls.rows[example[g]]]],
+            input_dims=shapes[dims[example[g]]] if dims is not None and dims[example[g]] >= 0 else None,
+            count=int(count[g]),
+            host_total_ns=int(host_total[g]),
+            host_self_ns=int(host_self[g]),
+            device_total_ns=int(device_total[g]),
+            device_self_ns=int(device_self[g]),
+            num_kernels=int(num_kernels[g]),
+            host_self_pct=pct(int(host_self[g]), all_self),
+            device_pct=pct(int(device_total[g]), launched.window),
+            device_self_pct=pct(int(device_self[g]), launched.window),
+        )
+        for g in np.lexsort((-count, -host_self, -rank))[:top].tolist()
+    )

@@ -6,15 +6,25 @@ type or meaning.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from msgspec import Struct
 
+from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.base import Finding, Ns
 from profsuite.analyzers.breakdown import DeviceBreakdown
+from profsuite.analyzers.findings import findings
 from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
+from profsuite.analyzers.verdict import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from profsuite.trace.model import Trace
 
 REPORT_VERSION = 1
 
@@ -79,3 +89,62 @@ class Report(Struct, frozen=True, kw_only=True):
     ops: OpTable | None
     kernels: KernelTable | None
     health: tuple[HealthRow, ...] | None
+
+
+def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) -> Report:
+    """Everything that can be said of one trace; lists hold ``top`` rows.
+
+    ``only`` names the sections wanted (of ``SECTIONS``; all by default): the others are null, and not computed
+    unless a wanted one needs them.  ``ValueError`` for a section that does not exist, or ``top`` below 1.
+    """
+    unknown = sorted(set(only or ()) - set(SECTIONS))
+    if unknown:
+        raise ValueError(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    if top < 1:
+        raise ValueError(f"top must be at least 1, not {top}")
+    wanted = set(SECTIONS if only is None else only)
+    analysis = Analysis(trace, top)
+    return Report(
+        schema_version=REPORT_VERSION,
+        source=trace.info.source,
+        rank=trace.info.rank,
+        trace=trace_facts(trace),
+        verdict=verdict(analysis) if "verdict" in wanted else None,
+        findings=findings(analysis) if "findings" in wanted else None,
+        breakdown=analysis.breakdown if "breakdown" in wanted else None,
+        idle=analysis.idle if "idle" in wanted else None,
+        host=analysis.host if "host" in wanted else None,
+        steps=analysis.steps if "steps" in wanted else None,
+        ops=analysis.ops if "ops" in wanted else None,
+        kernels=analysis.kernels if "kernels" in wanted else None,
+        health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
+    )
+
+
+def trace_facts(trace: Trace) -> TraceFacts:
+    """Sizes, span and devices of a trace."""
+    info, start = trace.info, trace.array("slice", "ts")
+    return TraceFacts(
+        num_events=info.num_events,
+        num_slices=len(start),
+        num_bytes=info.num_bytes,
+        duration_ns=int(trace.end.max()) - int(start.min()) if len(start) else None,
+        reader=info.reader,
+        world_size=info.world_size,
+        backend=info.backend,
+        devices=tuple(_device(row) for row in info.devices),
+        selection=info.selection,
+    )
+
+
+def _device(row: dict[str, Any]) -> DeviceFacts:
+    return DeviceFacts(
+        ordinal=_whole(row.get("id")),
+        name=str(row["name"]) if row.get("name") else None,
+        memory_bytes=_whole(row.get("totalGlobalMem")),
+        num_sms=_whole(row.get("numSms")),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from profsuite.trace.readers import values
 from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_CODE, NULL_INT64, POOLS, Kind
 from profsuite.trace.readers.lenient import elements
-from profsuite.trace.readers.raw import Remark
+from profsuite.trace.readers.raw import Remark, remark_message
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from profsuite.trace.readers.lenient import Event
 
 TYPECODE: Final[dict[Kind, str]] = {
     "time": "q", "int": "q", "float": "d", "bool": "b", "row": "i", "track": "i", "phase": "b",
     "grid": "q", "text": "i", "json": "i",
 }  # fmt: skip
-DTYPE: Final = {"q": np.int64, "i": np.int32, "b": np.int8, "d": np.float64}
+DTYPE: Final[dict[str, type[np.generic]]] = {"q": np.int64, "i": np.int32, "b": np.int8, "d": np.float64}
 NULL: Final[dict[Kind, float]] = {
     "time": NULL_INT64, "int": NULL_INT64, "float": float("nan"), "bool": -1, "grid": NULL_INT64,
     "text": NULL_CODE, "json": NULL_CODE,
@@ -34,16 +37,19 @@ BY_KEY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     **{key: ((group, field),) for key, group, field, _ in ARGS},
     "Ev Idx": (("op", "event_index"), ("memory", "event_index")),
 }
-NO_TIME_PHASES: Final = frozenset("M")
-MESSAGES: Final = {
-    "repaired": "events with text that is not valid JSON or UTF-8; read all the same",
-    "dropped": "events or parts of the file that could not be read; they are missing",
-    "truncated": "the file ends early; what followed is missing",
-    "trailing_data": "text after the end of the document; ignored",
-    "missing_duration": "slices without a duration; taken as 0",
-    "negative_duration": "slices with a negative duration; taken as 0",
-    "unsupported": "events of a phase that is not read",
-}
+
+
+class Pool(dict[str, int]):
+    """Strings of a pool -> their codes; looking up a new one gives it the next code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fresh: list[str] = []
+
+    def __missing__(self, value: str) -> int:
+        code = self[value] = len(self)
+        self.fresh.append(value)
+        return code
 
 
 class Columns:
@@ -51,13 +57,22 @@ class Columns:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, array[float]]] = {}
-        self.pools: dict[str, dict[str, int]] = {pool: {} for pool in POOLS}
-        self.fresh: dict[str, list[str]] = {pool: [] for pool in POOLS}
+        self.pools = {pool: Pool() for pool in POOLS}
         self.tracks: dict[tuple[str, str], int] = {}
         self.remarks: dict[str, tuple[int, int]] = {}
+        self.unsupported: dict[str, int] = {}
         self.num_events = 0
         self.next_row = 0
         self.clear()
+
+    @staticmethod
+    def kind(group: str, column: str) -> Kind:
+        """The kind of a column, also of an axis of a grid."""
+        return KIND.get((group, column)) or KIND[group, column[:-2]]
+
+    def dtype(self, group: str, column: str) -> type[np.generic]:
+        """The numpy type of a column."""
+        return DTYPE[TYPECODE[self.kind(group, column)]]
 
     def clear(self) -> None:
         """Empty columns; pools, tracks and the slices' running number stay."""
@@ -68,7 +83,7 @@ class Columns:
                 for axis in (AXES if kind == "grid" else ("",))
             }
 
-    def take(self) -> dict[str, dict[str, np.ndarray]]:
+    def take(self) -> dict[str, dict[str, NDArray[Any]]]:
         """The columns as numpy arrays; they are empty afterwards."""
         taken = {
             group: {name: np.frombuffer(column, DTYPE[column.typecode]) for name, column in columns.items()}
@@ -82,19 +97,17 @@ class Columns:
         total, first = self.remarks.get(kind, (0, offset))
         self.remarks[kind] = (total + count, min(first, offset))
 
+    def unsupport(self, phase: str, offset: int) -> None:
+        """Count an event of a phase that is not read."""
+        self.unsupported[phase] = self.unsupported.get(phase, 0) + 1
+        self.remark("unsupported", offset)
+
     def remark_list(self) -> list[Remark]:
         """One remark a kind, by place of its first."""
         found = sorted(self.remarks.items(), key=lambda item: (item[1][1], item[0]))
-        return [Remark(kind, count, first, MESSAGES[kind]) for kind, (count, first) in found]
-
-    def code(self, pool: str, value: str) -> int:
-        """The code of a string, a new one if the pool lacks it."""
-        codes = self.pools[pool]
-        code = codes.get(value)
-        if code is None:
-            code = codes[value] = len(codes)
-            self.fresh[pool].append(value)
-        return code
+        return [
+            Remark(kind, count, first, remark_message(kind, count, self.unsupported)) for kind, (count, first) in found
+        ]
 
     def track(self, pid: str, tid: str) -> int:
         """The number of a track, a new one if it is not known."""
@@ -153,23 +166,23 @@ class _Rows:
                 name, category = self._own("instant", "name"), self._own("instant", "category", "cat")
                 self._row("instant", {"ts": ts, "track": track, "name": name, "category": category})
         else:
-            columns.remark("unsupported", self.offset)
+            columns.unsupport(phase, self.offset)
         if self.repaired:
             columns.remark("repaired", self.offset)
         return True
 
-    def _row(self, group: str, fields: dict[str, float | None]) -> None:
+    def _row(self, group: str, fields: Mapping[str, float | None]) -> None:
         """Append a row; ``offset`` fills itself."""
         for name, column in self.columns.groups[group].items():
             value = self.offset if name == "offset" else fields.get(name)
-            column.append(NULL[KIND[group, name if name[-2:] not in AXES else name[:-2]]] if value is None else value)
+            column.append(NULL[Columns.kind(group, name)] if value is None else value)
 
     def _text(self, pool: str, raw: bytes) -> int | None:
         value, repaired = values.text(raw)
         if value is None:
             return None
         self.repaired = self.repaired or repaired
-        return self.columns.code(pool, value)
+        return self.columns.pools[pool][value]
 
     def _own(self, group: str, field: str, key: str | None = None) -> int | None:
         return self._text(POOL[group, field], self.event.members.get(key or field, b"null"))
@@ -262,7 +275,7 @@ class _Rows:
             if values.is_number(raw):
                 self.repaired = self.repaired or key in self.event.odd_keys
                 track, name = self._track(), self._own("counter", "name")
-                series, value = self.columns.code("series", key), values.real(raw)
+                series, value = self.columns.pools["series"][key], values.real(raw)
                 self._row("counter", {"ts": ts, "track": track, "name": name, "series": series, "value": value})
 
     def _meta(self) -> None:
@@ -270,5 +283,5 @@ class _Rows:
             if raw != b"null":
                 self.repaired = self.repaired or key in self.event.odd_keys
                 name, track = self._own("meta", "name"), self._track()
-                code = self.columns.code("meta_key", key)
+                code = self.columns.pools["meta_key"][key]
                 self._row("meta", {"name": name, "track": track, "key": code, "value": self._text("meta_value", raw)})

@@ -14,7 +14,8 @@ from profsuite.trace.readers.values import text
 MAX_DEPTH: Final = 1_000_000
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,}\]{\[":]+')
-_OPEN_OBJECT, _OPEN_ARRAY, _CLOSE_OBJECT, _CLOSE_ARRAY = b"{[}]"
+_MARK: Final = re.compile(rb'["{}\[\]]')
+_OPEN_OBJECT, _OPEN_ARRAY, _CLOSE_OBJECT = b"{[}"
 _QUOTE, _BACKSLASH, _COMMA, _COLON = b'"\\,:'
 _AFTER_STRING: Final = frozenset(b",:}]")
 
@@ -108,41 +109,28 @@ class Parser:
         return match.end()
 
     def _container(self, at: int, stray_quotes: bool, depth: int) -> int:
-        data = self.data
+        """The end of the array or object at ``at``: of what is inside only strings and brackets count."""
+        data, end = self.data, self.end
         stack = bytearray()
         limit = MAX_DEPTH - depth
         while True:
-            # Here a value starts at ``at``.
+            match = _MARK.search(data, at, end)
+            if match is None:
+                raise BrokenError(end, True)
+            at = match.start()
             byte = data[at]
+            if byte == _QUOTE:
+                at = self.string(at, stray_quotes)
+                continue
             if byte in (_OPEN_OBJECT, _OPEN_ARRAY):
-                stack.append(byte)
+                stack.append(byte + 2)  # in ASCII each closing bracket is two after its opening one
                 if len(stack) > limit:
                     raise BrokenError(at, False)
-                at = self.space(at + 1)
-                closed = data[at] == (_CLOSE_OBJECT if byte == _OPEN_OBJECT else _CLOSE_ARRAY)
-                if closed:
-                    at += 1
-                    stack.pop()
-            else:
-                at = self.string(at, stray_quotes) if byte == _QUOTE else self._scalar(at)
-                closed = True
-            while closed:  # a value ended before ``at``: a comma or the end of its container follows
-                if not stack:
-                    return at
-                at = self.space(at)
-                byte = data[at]
-                close = _CLOSE_OBJECT if stack[-1] == _OPEN_OBJECT else _CLOSE_ARRAY
-                if byte == _COMMA:
-                    at = self.space(at + 1)
-                    byte = data[at]
-                    closed = byte == close
-                elif byte != close:
-                    raise BrokenError(at, False)
-                if closed:
-                    at += 1
-                    stack.pop()
-            if stack[-1] == _OPEN_OBJECT:
-                at = self.colon(self.key(at, stray_quotes))
+            elif byte != stack.pop():
+                raise BrokenError(at, False)
+            at += 1
+            if not stack:
+                return at
 
     def key(self, at: int, stray_quotes: bool) -> int:
         """The end of the key at ``at``."""
@@ -213,14 +201,18 @@ def parse_event(data: bytes, start: int, end: int) -> Event:
 
 
 def elements(raw: bytes, count: int) -> list[bytes]:
-    """The raw text of up to ``count`` first elements of an array that was parsed before."""
+    """The raw text of up to ``count`` first elements of an array, up to the first that is no JSON."""
     parser = Parser(raw, len(raw))
     parts: list[bytes] = []
-    at = parser.space(1)
-    while len(parts) < count and raw[at] != _CLOSE_ARRAY:
-        end = parser.value(at, True, 1)
-        parts.append(raw[at:end])
-        at = parser.space(end)
-        if raw[at] == _COMMA:
+    try:
+        at = parser.space(1)
+        while len(parts) < count:
+            end = parser.value(at, True, 0)
+            parts.append(raw[at:end])
+            at = parser.space(end)
+            if raw[at] != _COMMA:
+                break
             at = parser.space(at + 1)
+    except BrokenError:
+        pass
     return parts

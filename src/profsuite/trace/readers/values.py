@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 LIMIT_NS: Final = 2**62
-_BLANKS: Final = " \t\n\r"
+BLANKS: Final = " \t\n\r"
 _INT: Final = re.compile(r"(-?)([0-9]+)(?:\.0*)?")
 _FLOAT: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?)([0-9]+))?")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
@@ -67,7 +67,7 @@ def _number(raw: bytes) -> str:
     """The candidate digits of a number or of a number in a string; "" where it cannot be one."""
     first = raw[:1]
     if first == b'"':
-        return (text(raw)[0] or "").strip(_BLANKS)
+        return (text(raw)[0] or "").strip(BLANKS)
     if first in (b"{", b"["):
         return ""
     return raw.decode("latin-1")

@@ -1,0 +1,115 @@
+"""One trace under analysis: every table is computed once, when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.device_work import DeviceWork, device_work
+from profsuite.analyzers.host import HostBreakdown, host
+from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
+from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
+from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.ops import OpTable, ops
+from profsuite.analyzers.steps import StepSummary, steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
+
+
+class Analysis:
+    """What the findings and the verdict look at; ``top`` is the length of the lists."""
+
+    def __init__(self, trace: Trace, top: int = 10) -> None:
+        self.trace = trace
+        self.top = top
+
+    @cached_property
+    def work(self) -> tuple[DeviceWork, ...]:
+        """Device work, one element a device."""
+        return device_work(self.trace)
+
+    @cached_property
+    def timelines(self) -> HostTimelines:
+        """Host timelines by track."""
+        return host_timelines(self.trace)
+
+    @cached_property
+    def breakdown(self) -> tuple[DeviceBreakdown, ...]:
+        """Time breakdown of each device."""
+        return breakdown(self.trace, self.work)
+
+    @cached_property
+    def idle(self) -> tuple[IdleBreakdown, ...]:
+        """Idle time of each device, by cause."""
+        return idle(self.trace, self.work, self.timelines, self.top)
+
+    @cached_property
+    def host(self) -> HostBreakdown:
+        """What the host threads did."""
+        return host(self.trace, self.timelines)
+
+    @cached_property
+    def steps(self) -> StepSummary:
+        """Step durations."""
+        return steps(self.trace)
+
+    @cached_property
+    def ops(self) -> OpTable:
+        """The ops that matter most."""
+        return ops(self.trace, self.work, self.timelines.classes, self.top)
+
+    @cached_property
+    def kernels(self) -> KernelTable:
+        """The kernels that take most time."""
+        return kernels(self.trace, self.top)
+
+    @cached_property
+    def main(self) -> int | None:
+        """Index of the device that is busy longest, in ``work``, ``breakdown`` and ``idle``; null without work."""
+        busy = [row.shares.busy_ns for row in self.breakdown]
+        return int(np.argmax(busy)) if busy else None
+
+    @property
+    def device(self) -> DeviceBreakdown | None:
+        """The breakdown of the main device."""
+        return None if self.main is None else self.breakdown[self.main]
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the main device's window; of the host's without device work."""
+        return self.device.shares.window_ns if self.device else (self.host.window_ns or 0)
+
+    def idle_ns(self, cause: Cause) -> int:
+        """Idle time of one cause on the main device, ns."""
+        if self.main is None:
+            return 0
+        return next((row.total_ns for row in self.idle[self.main].causes if row.cause == cause), 0)
+
+    def share(self, ns: int) -> float:
+        """A time as a fraction of the window, 0 where the window is empty."""
+        return ns / self.window_ns if self.window_ns else 0.0
+
+    def per_step_ms(self, ns: int) -> float | None:
+        """A time of the window spread over its steps, ms; null without steps."""
+        return ns / 1e6 / self.steps.count if self.steps.count else None
+
+    def rows_of(self, code: int) -> NDArray[np.int64]:
+        """Host slices of a class (a code of ``host_calls.CLASSES``), the longest first."""
+        rows = np.flatnonzero(self.timelines.classes == code)
+        return rows[np.argsort(-self.trace.array("slice", "dur")[rows], kind="stable")]
+
+    def name_of(self, row: int) -> str:
+        """Name of a slice."""
+        return str(self.trace.words("slice", "name")[self.trace.array("slice", "name")[row]])
+
+    @property
+    def device_label(self) -> str:
+        """What to call the main device in a sentence."""
+        several = len(self.breakdown) > 1 and self.device is not None and self.device.device is not None
+        return f"GPU {self.device.device}" if several and self.device else "the GPU"

@@ -1,0 +1,96 @@
+"""Device work: kernels, copies and fills of each device, sorted by start; annotations and syncs are not work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from profsuite.trace.classes import WORK_KINDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.trace.classes import WorkKind
+    from profsuite.trace.model import Trace
+
+COMPUTE, COMM, MEMORY = range(len(WORK_KINDS))
+NO_STREAM = -(2**63)
+"""Stands in ``DeviceWork.streams`` for a stream that is not known."""
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The work of one device, one element a slice, sorted by start (then by row).
+
+    ``ids`` are rows of ``slice``, ``start`` and ``end`` ns on the file's clock, ``kind`` a code of ``WORK_KINDS``;
+    ``launch_ids`` and ``op_ids`` are rows of ``slice``, -1 where unknown; ``streams`` is the stream or
+    ``NO_STREAM``.  ``device`` is null where the file does not say.
+    """
+
+    device: int | None
+    ids: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    streams: NDArray[np.int64]
+    launch_ids: NDArray[np.int64]
+    op_ids: NDArray[np.int64]
+
+    @cached_property
+    def last(self) -> NDArray[np.int64]:
+        """For each element: which element up to here ends last (the later one of two that end together)."""
+        order = np.arange(len(self.end))
+        running = np.maximum.accumulate(self.end)
+        return np.maximum.accumulate(np.where(self.end == running, order, 0))
+
+    @cached_property
+    def gaps(self) -> NDArray[np.int64]:
+        """The elements that end a gap: they start after everything before them has ended."""
+        if len(self.end) < 2:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.start[1:] > self.end[self.last[:-1]]) + 1
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First device start and last device end, ns."""
+        return int(self.start[0]), int(self.end[self.last[-1]])
+
+
+def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
+    """The work of each device of ``trace``, by ordinal; devices without work do not appear."""
+    parts: dict[str, list[NDArray[np.int64]]] = {c: [] for c in ("id", "device", "stream", "launch", "op", "kind")}
+    words = trace.words("kernel", "kind")
+    codes = np.array([WORK_KINDS.index(cast("WorkKind", w)) for w in words] or [0], np.int64)
+    for table in ("kernel", "memcpy"):
+        parts["id"].append(trace.array(table, "slice_id").astype(np.int64))
+        parts["device"].append(trace.array(table, "device").astype(np.int64))
+        parts["stream"].append(trace.array(table, "stream"))
+        parts["launch"].append(trace.array(table, "launch_id").astype(np.int64))
+        parts["op"].append(trace.array(table, "op_id").astype(np.int64))
+        rows = trace.num_rows(table)
+        kinds = codes[trace.array("kernel", "kind")] if table == "kernel" else np.full(rows, MEMORY, np.int64)
+        parts["kind"].append(kinds)
+    column = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    start, end = trace.array("slice", "ts"), trace.end
+    work = []
+    for device in np.unique(column["device"]).tolist():
+        rows_of = np.flatnonzero(column["device"] == device)
+        rows_of = rows_of[np.argsort(column["id"][rows_of], kind="stable")]
+        rows_of = rows_of[np.argsort(start[column["id"][rows_of]], kind="stable")]
+        ids = column["id"][rows_of]
+        work.append(
+            DeviceWork(
+                device=device if device >= 0 else None,
+                ids=ids,
+                start=start[ids],
+                end=end[ids],
+                kind=column["kind"][rows_of].astype(np.int8),
+                streams=column["stream"][rows_of],
+                launch_ids=column["launch"][rows_of],
+                op_ids=column["op"][rows_of],
+            )
+        )
+    return tuple(work)

@@ -1,0 +1,67 @@
+"""Copies and fills that nothing hides, pageable ones first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profsuite.analyzers.base import Finding
+from profsuite.analyzers.findings.wording import grade, ms, per_step, percent, share, somewhere, text, time
+from profsuite.analyzers.ranking import longest_names
+from profsuite.trace.classes import WORK_KINDS
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
+
+FIRES_FROM = 0.03
+
+
+def exposed_memcpy(analysis: Analysis) -> tuple[Finding, ...]:
+    """Fires when copies and fills are exposed for 3 % of the window."""
+    device = analysis.device
+    if analysis.main is None or device is None:
+        return ()
+    cost = device.shares.exposed_memcpy_ns
+    fraction = analysis.share(cost)
+    if fraction < FIRES_FROM:
+        return ()
+    work = analysis.work[analysis.main]
+    names = longest_names(analysis.trace, work.ids[work.kind == WORK_KINDS.index("memory")])
+    top = names[0]
+    pageable = sum(n.total_ns for n in names if "pageable" in n.name.lower())
+    evidence = [
+        time("exposed copies and fills", cost),
+        share("share of the window", fraction),
+        *per_step("exposed copies and fills", analysis, cost),
+        text("longest", top.name, top.slice_ids),
+        time("its total", top.total_ns),
+    ]
+    if pageable:
+        evidence.append(time("from or to pageable memory", pageable))
+    return (
+        Finding(
+            id="exposed_memcpy",
+            title=f"Exposed copies and fills take {ms(cost)} ({percent(fraction)} of the time)",
+            severity=grade(fraction, FIRES_FROM),
+            evidence=tuple(evidence),
+            where=somewhere(analysis),
+            remedy=memcpy_remedy(top.name),
+            cost_ns=cost,
+        ),
+    )
+
+
+def memcpy_remedy(name: str) -> str:
+    """What to do about the kind of copy that takes most time."""
+    lower = name.lower()
+    if "pageable" in lower:
+        return (
+            "Copy from pinned memory (pin_memory=True in the DataLoader, tensor.pin_memory()) with non_blocking=True, "
+            "and prefetch the next batch on another stream: a pageable copy is staged and blocks the host."
+        )
+    if "htod" in lower or "host_to_device" in lower:
+        return "Prefetch the next batch on another stream with non_blocking=True while this one computes."
+    if "dtoh" in lower or "device_to_host" in lower:
+        return "Copy less to the host, into pinned memory with non_blocking=True, and read it later."
+    if "memset" in lower or "fillbuffer" in lower:
+        return "Fill less: zero_grad(set_to_none=True), torch.empty instead of torch.zeros where all is overwritten."
+    return "Avoid copies on the device: .contiguous(), .clone(), cat and layout changes; torch.compile removes many."

@@ -1,0 +1,66 @@
+"""The device waits for the CPU: its next work was launched only after it had run out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profsuite.analyzers.base import Finding
+from profsuite.analyzers.findings.wording import count, grade, ms, per_step, percent, share, somewhere, time
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
+
+FIRES_FROM = 0.1
+"""Share of the window; below it, the first launches of each step explain most of it."""
+
+
+def host_bound(analysis: Analysis) -> tuple[Finding, ...]:
+    """Fires when the device idles for a late CPU for 10 % of the window."""
+    cost = analysis.idle_ns("host")
+    fraction = analysis.share(cost)
+    if analysis.main is None or fraction < FIRES_FROM:
+        return ()
+    idle = analysis.idle[analysis.main]
+    launches = sum(thread.num_launches for thread in analysis.host.threads)
+    kernels = analysis.kernels
+    evidence = [
+        time(
+            "device idle while the CPU is late", cost, [g.next_slice_id for g in idle.top_gaps if g.cause == "host"][:5]
+        ),
+        share("share of the window", fraction),
+        *per_step("lost to a late CPU", analysis, cost),
+        time("of it in Python and unrecorded", idle.host.python_ns),
+        time("of it in op dispatch", idle.host.op_ns),
+        time("of it in launch calls and launch latency", idle.host.launch_ns),
+        count("launch calls", launches),
+    ]
+    if kernels.num_kernels:
+        evidence.append(time("mean kernel", round(kernels.total_ns / kernels.num_kernels)))
+    return (
+        Finding(
+            id="host_bound",
+            title=f"The GPU idles {ms(cost)} ({percent(fraction)} of the time) because the CPU launches too late",
+            severity=grade(fraction),
+            evidence=tuple(evidence),
+            where=somewhere(analysis),
+            remedy=host_remedy(analysis),
+            cost_ns=cost,
+        ),
+    )
+
+
+def host_remedy(analysis: Analysis) -> str:
+    """What to do about a CPU that launches too late, by where it spends the gaps."""
+    assert analysis.main is not None
+    split = analysis.idle[analysis.main].host
+    common = (
+        "Launch less: CUDA graphs (torch.compile(mode='reduce-overhead') or torch.cuda.graph) replay the whole step "
+        "with one call, torch.compile fuses small ops, a larger batch gives each launch more work."
+    )
+    if split.python_ns >= max(split.op_ns, split.launch_ns):
+        stacks = analysis.trace.num_rows("python_call") > 0
+        where = "The top gaps name the place." if stacks else "Record with with_stack=True to see which Python code."
+        return f"Most of it is Python between the ops. {common} {where}"
+    if split.op_ns >= split.launch_ns:
+        return f"Most of it is op dispatch. {common} Use fused or foreach optimizers (fused=True) and fused layers."
+    return f"Most of it is launching itself. {common}"

@@ -1,0 +1,73 @@
+"""Some steps take much longer than the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from profsuite.analyzers.base import Evidence, Finding, Place
+from profsuite.analyzers.findings.wording import count, grade, ms, share, text, time
+from profsuite.analyzers.host_calls import CLASSES
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
+
+
+def step_outliers(analysis: Analysis) -> tuple[Finding, ...]:
+    """Fires when a step lies above the others (see ``StepSummary``); names what grew most in the longest."""
+    summary = analysis.steps
+    if summary.median_ns is None:
+        return ()
+    median = summary.median_ns
+    slow = [step for step in summary.steps if step.outlier and step.dur_ns > median]
+    if not slow:
+        return ()
+    cost = round(sum(step.dur_ns - median for step in slow))
+    longest = max(slow, key=lambda step: step.dur_ns)
+    fraction = cost / sum(step.dur_ns for step in summary.steps)
+    evidence = [
+        count("slow steps", len(slow), []),
+        text("their numbers", ", ".join(str(step.number) for step in slow[:10])),
+        time("median step", round(median)),
+        time("longest step", longest.dur_ns),
+        time("above the median in all", cost),
+        share("share of all steps", fraction),
+        *_grown(analysis, longest.number),
+    ]
+    return (
+        Finding(
+            id="step_outliers",
+            title=(
+                f"{len(slow)} of {summary.num_used} steps are slow: step {longest.number} takes {ms(longest.dur_ns)}, "
+                f"the median is {ms(median)}"
+            ),
+            severity="info" if fraction < 0.02 else grade(fraction, 0.02),
+            evidence=tuple(evidence),
+            where=Place(
+                rank=analysis.trace.info.rank,
+                step=longest.number,
+                start_ns=longest.start_ns,
+                end_ns=longest.start_ns + longest.dur_ns,
+            ),
+            remedy=(
+                "Look at what the slow steps have that the others lack: data loading, recompilation, checkpoints, "
+                "evaluation, garbage collection, or (on several ranks) one late rank."
+            ),
+            cost_ns=cost,
+        ),
+    )
+
+
+def _grown(analysis: Analysis, number: int) -> list[Evidence]:
+    """Which part of the main thread's step grew most against the median of the steps."""
+    threads = analysis.host.threads
+    rows = [row for row in threads[0].steps if not row.truncated] if threads else []
+    own = next((row for row in rows if row.number == number), None)
+    if own is None:
+        return []
+    names = [f"{name}_ns" for name in CLASSES]
+    usual = np.median([[getattr(row.shares, name) for name in names] for row in rows], axis=0)
+    more = np.array([getattr(own.shares, name) for name in names]) - usual
+    most = int(more.argmax())
+    return [text("what grew most on the main thread", CLASSES[most]), time("by", round(float(more[most])))]

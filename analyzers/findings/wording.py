@@ -1,0 +1,99 @@
+"""How findings and the verdict write times and shares, and grade them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profsuite.analyzers.base import Evidence, Place, Severity
+from profsuite.analyzers.places import thread_label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from profsuite.analyzers.analysis import Analysis
+
+CRITICAL, WARNING = 0.2, 0.05
+"""Shares of the window from which a loss is critical, and worth a warning."""
+
+
+def grade(share: float, warning: float = WARNING) -> Severity:
+    """How grave a loss of this share of the window is."""
+    if share >= CRITICAL:
+        return "critical"
+    return "warning" if share >= warning else "info"
+
+
+def ms(ns: float) -> str:
+    """A time for reading: three significant digits, in us, ms or s."""
+    for limit, unit, scale in ((1e6, "us", 1e3), (1e9, "ms", 1e6)):
+        if ns < limit:
+            return f"{_digits(ns / scale)} {unit}"
+    return f"{_digits(ns / 1e9)} s"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def percent(share: float) -> str:
+    """A fraction for reading; what is not quite all is never shown as 100 %."""
+    value = 100 * share
+    if 0 < value < 0.05:
+        return "<0.1 %"
+    if 99.5 <= value < 100:
+        return f"{min(value, 99.9):.1f} %"
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def time(label: str, ns: int, rows: Iterable[int] = ()) -> Evidence:
+    """Evidence: a time."""
+    return Evidence(label=label, value=ns, unit="ns", slice_ids=tuple(rows))
+
+
+def share(label: str, fraction: float) -> Evidence:
+    """Evidence: a share of something, given as a fraction."""
+    return Evidence(label=label, value=round(100 * fraction, 2), unit="%")
+
+
+def count(label: str, number: int, rows: Iterable[int] = ()) -> Evidence:
+    """Evidence: a number of things."""
+    return Evidence(label=label, value=number, unit="count", slice_ids=tuple(rows))
+
+
+def text(label: str, value: str, rows: Iterable[int] = ()) -> Evidence:
+    """Evidence: a name."""
+    return Evidence(label=label, value=value, slice_ids=tuple(rows))
+
+
+def per_step(label: str, analysis: Analysis, ns: int) -> tuple[Evidence, ...]:
+    """Evidence: a time spread over the steps, in ms; none without steps."""
+    value = analysis.per_step_ms(ns)
+    return () if value is None else (Evidence(label=label, value=round(value, 3), unit="ms per step"),)
+
+
+def somewhere(analysis: Analysis, row: int | None = None, *, op: str | None = None, source: str | None = None) -> Place:
+    """The main device over its window, or one slice: its time, its step, its thread where it is on the host."""
+    trace, device = analysis.trace, analysis.device
+    ordinal = device.device if device else None
+    if row is not None:
+        start, track = int(trace.array("slice", "ts")[row]), int(trace.array("slice", "track_id")[row])
+        step = int(trace.array("slice", "step_id")[row])
+        return Place(
+            rank=trace.info.rank,
+            device=ordinal,
+            thread=thread_label(trace, track) if track in analysis.timelines.threads else None,
+            step=int(trace.array("step", "number")[step]) if step >= 0 else None,
+            start_ns=start,
+            end_ns=int(trace.end[row]),
+            op=op,
+            source=source,
+        )
+    start_ns = device.start_ns if device else analysis.host.start_ns
+    return Place(
+        rank=trace.info.rank,
+        device=ordinal,
+        start_ns=start_ns,
+        end_ns=None if start_ns is None else start_ns + analysis.window_ns,
+        op=op,
+        source=source,
+    )

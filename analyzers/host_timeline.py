@@ -1,0 +1,144 @@
+"""Host timelines: for every thread, which class of work it was in at each moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from profsuite.analyzers.host_calls import CLASSES, INPUT, UNRECORDED, host_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One thread: class ``code[i]`` holds from ``time[i]`` to ``time[i + 1]``; nothing outside is recorded.
+
+    ``time`` (ns) has one element more than ``code`` and rises strictly.
+    """
+
+    track_id: int
+    num_slices: int
+    time: NDArray[np.int64]
+    code: NDArray[np.int8]
+
+    def spent(
+        self, codes: Sequence[int], start: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], ...]:
+        """Time in each class of ``codes`` within each [start, end), ns: one array a class."""
+        at_start, at_end = self._locate(start), self._locate(end)
+        return tuple(self._until(code, *at_end) - self._until(code, *at_start) for code in codes)
+
+    def shares(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Time in every class within each [start, end): one row a window, one column a class; rows sum to it."""
+        codes = np.unique(self.code).tolist()
+        table = np.zeros((len(start), len(CLASSES)), np.int64)
+        table[:, codes] = np.stack(self.spent(codes, start, end), axis=1)
+        table[:, UNRECORDED] = (end - start) - (table.sum(axis=1) - table[:, UNRECORDED])
+        return table
+
+    def _locate(self, time: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The stretch that each moment lies in, and how far into it."""
+        stretch = np.clip(np.searchsorted(self.time, time, "right") - 1, 0, len(self.code) - 1)
+        return stretch, np.clip(time - self.time[stretch], 0, self.time[stretch + 1] - self.time[stretch])
+
+    def _until(self, code: int, stretch: NDArray[np.intp], into: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._before(code)[stretch] + np.where(self.code[stretch] == code, into, 0)
+
+    def _before(self, code: int) -> NDArray[np.int64]:
+        """Time in a class before each stretch, ns."""
+        if code not in self._sums:
+            length = np.where(self.code == code, np.diff(self.time), 0)
+            self._sums[code] = np.cumsum(length) - length
+        return self._sums[code]
+
+    @cached_property
+    def _sums(self) -> dict[int, NDArray[np.int64]]:
+        return {}
+
+
+@dataclass(frozen=True)
+class HostTimelines:
+    """The timelines of all host threads by track, and the class of every slice (a code of ``CLASSES``)."""
+
+    threads: dict[int, Timeline]
+    classes: NDArray[np.int8]
+
+
+def host_timelines(trace: Trace) -> HostTimelines:
+    """Sweep every host thread once.
+
+    The innermost slice decides, except that inside ``input``, ``compile`` and ``gc`` everything belongs to them:
+    with no workers the loader runs ops on the main thread, and those are what the input costs.
+    """
+    classes = host_classes(trace)
+    start, end, track = trace.array("slice", "ts"), trace.end, trace.array("slice", "track_id")
+    parent, depth = trace.array("slice", "parent_id"), trace.array("slice", "depth")
+    on_host = classes != UNRECORDED
+    counts = np.bincount(track[on_host], minlength=trace.num_rows("track"))
+
+    # A slice of its parent's class, inside it, changes nothing: most Python frames and most nested ops.
+    inside = parent >= 0
+    up = np.where(inside, parent, 0)
+    same = inside & (classes[up] == classes) & (end <= end[up])
+    kept = np.flatnonzero(on_host & ~same & (end > start))
+    kept = kept[np.argsort(track[kept], kind="stable")]
+    bounds = np.searchsorted(track[kept], np.arange(len(counts) + 1))
+    threads = {}
+    for track_id in np.flatnonzero(counts).tolist():
+        rows = kept[bounds[track_id] : bounds[track_id + 1]]
+        if len(rows):
+            time, code = _sweep(rows, start, end, parent, depth, classes)
+            threads[track_id] = Timeline(track_id, int(counts[track_id]), time, code)
+    return HostTimelines(threads, classes)
+
+
+def _sweep(
+    rows: NDArray[np.int64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    depth: NDArray[np.int32],
+    classes: NDArray[np.int8],
+) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    rows = rows[np.argsort(depth[rows], kind="stable")]
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    # After a slice's end its innermost ancestor that still runs goes on.
+    after = parent[rows].astype(np.int64)
+    over = np.flatnonzero(after >= 0)
+    while len(over):
+        over = over[end[after[over]] <= end[rows[over]]]
+        after[over] = parent[after[over]]
+        over = over[after[over] >= 0]
+    # A stable sort of ends then starts: at one moment starts come last, the deepest start very last.
+    time = np.concatenate([end[rows], start[rows]])
+    label = np.concatenate([after, rows])
+    order = np.argsort(time, kind="stable")
+    time, label = time[order], label[order]
+    opened = np.concatenate([np.full(len(rows), -1), np.ones(len(rows), np.int64)])[order].cumsum()
+    final = np.append(time[1:] != time[:-1], True)
+    time, label, opened = time[final], label[final], opened[final]
+    # Slices that overlap without nesting: the one that runs longest goes on.
+    lost = np.flatnonzero((label < 0) & (opened > 0))
+    if len(lost):
+        running = np.maximum.accumulate(end[rows])
+        longest = np.maximum.accumulate(np.where(end[rows] == running, np.arange(len(rows)), 0))
+        before = np.searchsorted(start[rows], time[lost], "right") - 1
+        label[lost] = rows[longest[before]]
+    code = np.where(label >= 0, classes[np.maximum(label, 0)], UNRECORDED)[:-1].astype(np.int8)
+    for claim in range(INPUT, len(CLASSES)):
+        claimed = rows[classes[rows] == claim]
+        if len(claimed):
+            reach = np.maximum.accumulate(end[claimed])
+            at = np.searchsorted(start[claimed], time[:-1], "right") - 1
+            code[(at >= 0) & (reach[np.maximum(at, 0)] > time[:-1])] = claim
+    change = np.append(True, code[1:] != code[:-1])
+    return np.append(time[:-1][change], time[-1]), code[change]

@@ -1,0 +1,40 @@
+"""Where something is, in words: the label of a thread, the line of the user's code around a slice."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from profsuite.trace.model import Trace
+
+_FRAME = re.compile(r"^(?P<file>[^<>]+\.py)\(\d+\): ")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:torch|site-packages|dist-packages|contextlib\.py|threading\.py|runpy\.py|importlib)(?:/|\b)"
+)
+
+
+def thread_label(trace: Trace, track_id: int) -> str:
+    """The thread's name if the file gives one, else ``thread <tid>``."""
+    row = trace.tracks.slice(track_id, 1).to_pylist()[0]
+    name, tid = row["thread_name"], row["tid"]
+    return str(name) if name else f"thread {tid}"
+
+
+def source_frame(trace: Trace, slice_id: int) -> str | None:
+    """The innermost Python frame of the user's own code around a slice, as recorded; null without stacks.
+
+    Frames of torch, of installed packages and of the interpreter do not count, unless there is no other.
+    """
+    names, name = trace.words("slice", "name"), trace.array("slice", "name")
+    parent = trace.array("slice", "parent_id")
+    library: str | None = None
+    row = int(parent[slice_id])
+    while row >= 0:
+        text = str(names[name[row]])
+        frame = _FRAME.match(text)
+        if frame and not _LIBRARY.search(frame["file"]):
+            return text
+        library = library or (text if frame else None)
+        row = int(parent[row])
+    return library

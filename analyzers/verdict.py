@@ -1,0 +1,289 @@
+"""The verdict: one or two plain sentences on what holds the job back, with its numbers, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from profsuite.analyzers.findings.cpu_only import is_cpu_only
+from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
+from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
+from profsuite.analyzers.findings.kernel_bound import leading_family
+from profsuite.analyzers.findings.no_device_work import device_signs
+from profsuite.analyzers.findings.wording import ms, percent
+from profsuite.analyzers.idle import CAUSES
+from profsuite.analyzers.ranking import longest_names
+from profsuite.trace.classes import WORK_KINDS, Role, slice_roles
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
+
+BUSY, MOSTLY_BUSY = 0.9, 0.7
+"""Shares of the window in compute from which the kernels are what to look at; or are, if no loss is large."""
+
+MINOR, MODERATE = 0.05, 0.15
+"""Shares of the window below which a loss doesn't hold a job back; or doesn't, if the device mostly computes."""
+
+FEW = 10
+"""Fewer kernels and copies than this tell nothing of a job."""
+
+
+def verdict(analysis: Analysis) -> str:
+    """What holds the job back: the largest loss of the main device's window, or the kernels where there is little."""
+    if not analysis.trace.num_rows("slice"):
+        return "The file holds no slices: nothing ran while it was recorded, or all of it was lost."
+    if analysis.device is None or analysis.main is None:
+        return _without_device(analysis)
+    pieces = len(analysis.work[analysis.main].ids)
+    if pieces < FEW:
+        things = "kernel or copy was" if pieces == 1 else "kernels and copies were"
+        return (
+            f"Only {pieces} {things} recorded, over {ms(analysis.window_ns)}: too little to tell what holds a job back."
+        )
+    shares = analysis.device.shares
+    losses = {"communication": shares.exposed_comm_ns, "memcpy": shares.exposed_memcpy_ns}
+    losses |= {cause: analysis.idle_ns(cause) for cause in CAUSES}
+    largest = max(losses, key=lambda key: losses[key])
+    computes, lost = analysis.share(shares.compute_ns), analysis.share(losses[largest])
+    if computes >= BUSY or lost < MINOR:
+        return _kernels(analysis, "")
+    if computes >= MOSTLY_BUSY and lost < MODERATE:
+        return _kernels(analysis, f" Another {percent(lost)} ({ms(losses[largest])}) are lost to {_LOST_TO[largest]}.")
+    if largest in ("communication", "memcpy"):
+        return _exposed(analysis, largest)
+    return _idle(analysis, largest, losses[largest])
+
+
+_LOST_TO = {
+    "communication": "exposed communication",
+    "memcpy": "exposed copies",
+    "compile": "compilation",
+    "gc": "Python's garbage collector",
+    "allocator": "device memory calls",
+    "input": "waiting for input",
+    "sync": "the CPU's waits for the GPU",
+    "host": "launches that come too late",
+    "dependency": "hand-overs between streams",
+    "queue": "the gaps between queued kernels",
+    "collective_wait": "waiting for collectives",
+    "unknown": "gaps that the recording does not explain",
+}
+
+
+def _kernels(analysis: Analysis, besides: str) -> str:
+    assert analysis.device is not None
+    busy, shares = _busy(analysis), analysis.device.shares
+    name = analysis.device_label
+    top = next((row for row in analysis.kernels.rows if row.kind == "compute"), None)
+    if not shares.compute_ns or top is None:
+        return f"{_capital(name)} is busy {busy} of the time, with copies and communication rather than compute."
+    leading, ns, total = leading_family(analysis)
+    return (
+        f"{_capital(name)} is busy {busy} of the time, so its kernels decide: the largest part of compute time goes "
+        f"to {leading} ({percent(ns / total)}), the largest kernel is {short_name(top.name)} "
+        f"({percent(top.total_ns / total)}). "
+        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides}"
+    )
+
+
+_KERNELS = {
+    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs will help; launching faster will not.",
+    "attention": "Check which attention backend runs, and its precision; launching faster will not help.",
+    "convolutions": "Try channels_last with bf16 or fp16; launching faster will not help.",
+    "optimizer updates": "Use the fused optimizer; launching faster will not help.",
+}
+_OTHER_KERNELS = "Start with the largest kernels: fusing (torch.compile) and lower precision are the usual levers."
+
+
+def _exposed(analysis: Analysis, what: str) -> str:
+    assert analysis.device is not None
+    assert analysis.main is not None
+    shares, work = analysis.device.shares, analysis.work[analysis.main]
+    kind = "comm" if what == "communication" else "memory"
+    top = longest_names(analysis.trace, work.ids[work.kind == WORK_KINDS.index(kind)], top=1)[0]
+    name = analysis.device_label
+    if what == "communication":
+        ns = shares.exposed_comm_ns
+        hidden = (shares.overlap_pct or 0) / 100
+        so_much = f"{percent(hidden)} of the communication is" if hidden else "none of the communication is"
+        return (
+            f"The job waits for communication: for {ms(ns)} ({_of_time(analysis, ns)}) {name} communicates and "
+            f"computes nothing ({so_much} hidden), most of it in {short_name(top.name)}. "
+            "Compare the ranks for a straggler first, then overlap more or send less."
+        )
+    ns = shares.exposed_memcpy_ns
+    return (
+        f"The job waits for copies: for {ms(ns)} ({_of_time(analysis, ns)}) {name} "
+        f"only copies or fills memory, most of it in {short_name(top.name)}. {memcpy_remedy(top.name)}"
+    )
+
+
+def _idle(analysis: Analysis, cause: str, ns: int) -> str:
+    assert analysis.device is not None
+    name, busy = analysis.device_label, _busy(analysis)
+    lost = f"{ms(ns)} of its {ms(analysis.device.shares.idle_ns)} idle time"
+    of = _of_time(analysis, ns)
+    if cause == "input":
+        workers = "which has no workers, " if loads_without_workers(analysis) else ""
+        todo = (
+            "Give it num_workers=4 or more, with persistent_workers and pin_memory."
+            if workers
+            else "Raise num_workers or prefetch_factor, or make loading cheaper."
+        )
+        return (
+            f"The job waits for input: {name} is busy {busy} of the time, and for {lost} ({of}) the DataLoader, "
+            f"{workers}is still fetching the next batch. {todo}"
+        )
+    if cause == "host":
+        only = "only " if analysis.share(analysis.device.shares.busy_ns) < 0.5 else ""
+        return (
+            f"The CPU is the bottleneck: {name} is busy {only}{busy} of the time, and for {lost} ({of}) its next work "
+            f"had not been launched yet, mostly for {_slowest_part(analysis)}. "
+            f"{_lone_gap(analysis, cause, ns) or _LAUNCH_LESS}"
+        )
+    said = {
+        "compile": (
+            "torch.compile is at work",
+            "Profile after warm-up, and look for recompilations (TORCH_LOGS=recompiles).",
+        ),
+        "gc": ("Python's garbage collector runs", "Call gc.freeze() and gc.disable(), and collect at chosen steps."),
+        "allocator": (
+            "the driver allocates or frees memory",
+            "Profile after warm-up; if it goes on, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        ),
+        "sync": (
+            "the CPU, which had waited for the GPU, has nothing launched ahead",
+            "Remove .item(), .cpu() and blocking copies from the loop.",
+        ),
+        "dependency": (
+            "work that was launched in time waits for another stream",
+            "Hand over between streams less often.",
+        ),
+        "queue": (
+            "kernels that were launched in time follow each other with small gaps",
+            "Fuse small kernels (torch.compile) or replay them from a CUDA graph.",
+        ),
+        "collective_wait": ("a collective has yet to start", "Compare the ranks."),
+        "unknown": (
+            "the recording does not say what it waits for",
+            "Record the host side too (ProfilerActivity.CPU) to learn the cause.",
+        ),
+    }[cause]
+    todo = _lone_gap(analysis, cause, ns) or said[1]
+    return f"{_capital(name)} is busy {busy} of the time; for {lost} ({of}) {said[0]}. {todo}"
+
+
+_LAUNCH_LESS = "Launch less: CUDA graphs, torch.compile or a larger batch."
+
+
+def _lone_gap(analysis: Analysis, cause: str, ns: int) -> str | None:
+    """A sentence on the one gap that makes most of the loss, where there is such a gap among several."""
+    assert analysis.main is not None
+    idle = analysis.idle[analysis.main]
+    gap = next((g for g in idle.top_gaps if g.cause == cause), None)
+    several = any(row.cause == cause and row.num_gaps > 1 for row in idle.causes)
+    if gap is None or not several or gap.dur_ns < ns / 2:
+        return None
+    before = gap.next_op or short_name(gap.next_name)
+    return f"One gap alone, before {before}, lasts {ms(gap.dur_ns)}: if that is start-up, profile after warm-up."
+
+
+def _slowest_part(analysis: Analysis) -> str:
+    assert analysis.main is not None
+    split = analysis.idle[analysis.main].host
+    parts = {
+        "Python code between ops": split.python_ns,
+        "the dispatch of ops": split.op_ns,
+        "launch calls and their latency": split.launch_ns,
+    }
+    return max(parts, key=lambda part: parts[part])
+
+
+def _without_device(analysis: Analysis) -> str:
+    threads, ops = analysis.host.threads, analysis.ops
+    if not is_cpu_only(analysis):
+        sentence = device_signs(analysis).sentence
+        rest = (
+            f"On the CPU, {ops.rows[0].name} takes most of the ops' time ({ms(ops.rows[0].host_self_ns)})."
+            if ops.rows
+            else "Check the profiler's activities, and that nothing else uses CUPTI."
+        )
+        return f"{sentence}, so nothing can be said about the device's time. {rest}"
+    if not threads:
+        return "The recording has neither host nor device work, so there is nothing to judge."
+    wait, main = input_wait_ns(analysis), threads[0].shares
+    fraction = analysis.share(wait)
+    if fraction >= 0.2:
+        return (
+            f"The job runs on the CPU alone and waits for input: the main thread spends {ms(wait)} "
+            f"({_of_time(analysis, wait)}) in its data loader. Give it workers, or make loading cheaper."
+        )
+    if not ops.rows:
+        return (
+            "The job runs on the CPU alone, and no op was recorded: record with ProfilerActivity.CPU to see its work."
+        )
+    top = ops.rows[0]
+    in_ops = percent(main.op_ns / main.window_ns) if main.window_ns else "nothing"
+    if main.op_ns < main.window_ns / 10:
+        marks = _longest_mark(analysis)
+        return (
+            f"The job runs on the CPU alone, and ops fill {in_ops} of the main thread's {ms(main.window_ns)}: most "
+            f"of the rest is {_largest_rest(analysis)}{marks}. Look there before looking at ops."
+        )
+    return (
+        f"The job runs on the CPU alone: ops fill {in_ops} of the main thread's {ms(main.window_ns)}, and {top.name} "
+        f"takes {percent((top.host_self_pct or 0) / 100)} of all ops' own time ({ms(top.host_self_ns)} in {top.count} "
+        f"calls). Start with {top.name}: its shapes, its dtype, its number of threads."
+    )
+
+
+def _largest_rest(analysis: Analysis) -> str:
+    main = analysis.host.threads[0].shares
+    rest = {
+        "in Python code and annotations": main.python_ns,
+        "not recorded": main.unrecorded_ns,
+        "compilation": main.compile_ns,
+        "input": main.input_ns,
+        "garbage collection": main.gc_ns,
+    }
+    return max(rest, key=lambda part: rest[part])
+
+
+def _longest_mark(analysis: Analysis) -> str:
+    """The annotation that takes most time on any thread, steps excepted, in brackets; nothing without one."""
+    trace = analysis.trace
+    marks = slice_roles(trace) == Role.ANNOTATION
+    marks[trace.array("step", "slice_id")] = False
+    longest = longest_names(trace, np.flatnonzero(marks), top=1)
+    return f" (the largest annotation is {longest[0].name}, {ms(longest[0].total_ns)})" if longest else ""
+
+
+def _of_time(analysis: Analysis, ns: int) -> str:
+    """``19 % of the recording, 27.5 ms a step``."""
+    value = analysis.per_step_ms(ns)
+    share = f"{percent(analysis.share(ns))} of the recording"
+    return share if value is None or analysis.steps.count < 2 else f"{share}, {ms(value * 1e6)} a step"
+
+
+def _busy(analysis: Analysis) -> str:
+    assert analysis.device is not None
+    return percent(analysis.share(analysis.device.shares.busy_ns))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_NOISE = re.compile(r"^(?:void |std::enable_if<.*?>::type |\(anonymous namespace\)::)+")
+
+
+def short_name(name: str, length: int = 60) -> str:
+    """A kernel's name for a sentence: without return type, template arguments and parameters."""
+    plain = _NOISE.sub("", name)
+    if "(" in plain and not plain.startswith(("Memcpy", "Memset")):
+        plain = plain.replace("(anonymous namespace)::", "")
+        plain = plain.split("(")[0]
+    plain = plain.split("<")[0] or name
+    return plain if len(plain) <= length else plain[: length - 1] + "…"
