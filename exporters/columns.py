@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.cells import cell_len, set_cell_size
 
 from profsuite.exporters.document import Cell, Name, Table
-from profsuite.exporters.names import middle, printable, shorten
+from profsuite.exporters.names import middle, printable, shorten_all
 
 GAP = 2
 READABLE = 28
@@ -35,7 +35,8 @@ def lines(table: Table, width: int) -> list[str]:
     heading = [column.title for column in table.columns]
     rule = "─" * min(width, sum(needed) + GAP * (len(needed) - 1))
     numeric = [column.numeric for column in table.columns]
-    rows = [_line(row, needed, numeric) for row in table.rows]
+    columns = [_texts([row[i] for row in table.rows], width) for i, width in enumerate(needed)]
+    rows = [_line(row, needed, numeric) for row in zip(*columns, strict=True)]
     return [_line(heading, needed, numeric), rule, *rows]
 
 
@@ -56,12 +57,16 @@ def _without(table: Table, column: int) -> Table:
     return replace(table, columns=(*table.columns[:column], *table.columns[column + 1 :]), rows=rows)
 
 
-def _line(cells: Sequence[Cell], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+def _texts(cells: Sequence[Cell], width: int) -> list[str]:
+    """A column's cells as text that fits its width."""
+    short = iter(shorten_all([cell.text for cell in cells if isinstance(cell, Name)], width))
+    return [next(short) if isinstance(cell, Name) else middle(printable(cell), width) for cell in cells]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
     parts = []
-    for cell, width, right in zip(cells, widths, numeric, strict=True):
-        text = shorten(cell.text, width) if isinstance(cell, Name) else middle(printable(cell), width)
-        if cell_len(text) > width:
-            text = set_cell_size(text, width)
-        blanks = " " * (width - cell_len(text))
-        parts.append(blanks + text if right else text + blanks)
+    for text, width, right in zip(cells, widths, numeric, strict=True):
+        fitted = text if cell_len(text) <= width else set_cell_size(text, width)
+        blanks = " " * (width - cell_len(fitted))
+        parts.append(blanks + fitted if right else fitted + blanks)
     return (" " * GAP).join(parts).rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import cleandoc
 
 import msgspec
 
@@ -40,8 +41,16 @@ def schema() -> dict[str, object]:
 def _local(part: object) -> object:
     """With references that point into ``$defs``."""
     if isinstance(part, dict):
-        return {k: f"#/$defs/{v.rsplit('/', 1)[1]}" if k == "$ref" else _local(v) for k, v in part.items()}
+        return {key: _value(key, value) for key, value in part.items()}
     return [_local(item) for item in part] if isinstance(part, list | tuple) else part
+
+
+def _value(key: str, value: object) -> object:
+    if isinstance(value, str):
+        if key == "$ref":
+            return f"#/$defs/{value.rsplit('/', 1)[1]}"
+        return cleandoc(value) if key == "description" else value
+    return _local(value)
 
 
 def _encode(value: msgspec.Struct) -> str:

@@ -7,6 +7,9 @@ for its own format comes on top.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from os.path import commonprefix
+
 LONGEST = 4096
 """Characters of a name that are looked at; of a longer one the middle is left out."""
 
@@ -56,6 +59,27 @@ def shorten(name: str, width: int) -> str:
                 return shorter
         name = _cut_arguments(_elide(name, 2), width)
     return middle(name, width)
+
+
+def shorten_all(names: Sequence[str], width: int) -> list[str]:
+    """The names of one column; where different names would look the same, each shows where they differ."""
+    short = {name: shorten(name, width) for name in names}
+    groups: dict[str, list[str]] = {}
+    for name, text in short.items():
+        groups.setdefault(text, []).append(name)
+    for group in groups.values():
+        if len(group) > 1 and width > 3:
+            whole = [printable(name) for name in group]
+            start = max(0, len(commonprefix(whole)) - 2)  # noqa: RUF071 - names, not paths
+            short |= {name: _from(text, start, width) for name, text in zip(group, whole, strict=True)}
+    return [short[name] for name in names]
+
+
+def _from(text: str, start: int, width: int) -> str:
+    """The beginning of the text, and what follows ``start``, in ``width`` characters."""
+    tail = text[start : start + width // 2]
+    head = width - 1 - len(tail)
+    return text[:head] + ELLIPSIS + tail if start > head else middle(text, width)
 
 
 def _without_parameters(name: str) -> str:

@@ -72,7 +72,7 @@ def document(report: Report) -> Document:
         sections.append(_steps_section(report.steps, report.breakdown or ()))
     if report.ops is not None:
         sections.append(_ops_section(report.ops))
-    if report.kernels is not None:
+    if report.kernels is not None and (report.kernels.rows or report.breakdown is None):
         sections.append(_kernels_section(report.kernels))
     return Document(
         source=printable(report.source),
@@ -348,7 +348,8 @@ def _kernels_section(table: KernelTable) -> Section:
 
 def _remarks(report: Report) -> Iterable[str]:
     for row in report.health or ():
-        place = "" if row.byte_offset is None else f" (first at byte {row.byte_offset:,})"
+        lacking = row.byte_offset is None or row.kind.startswith("no_")
+        place = "" if lacking else f" (first at byte {row.byte_offset:,})"
         yield f"{printable(row.kind)}: {printable(row.message)}{place}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -83,6 +85,13 @@ def faulty(tmp_path: Path) -> Path:
     return path
 
 
+def runner(**options: Any) -> CliRunner:
+    """click's runner with stdout and stderr apart; before 8.2 it has to be told."""
+    if "mix_stderr" in inspect.signature(CliRunner).parameters:
+        options["mix_stderr"] = False
+    return CliRunner(**options)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder, and no setting of the user's."""
@@ -97,12 +106,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs ``profsuite`` in this process; ``stdin`` is bytes, ``env`` is added."""
-    from click.testing import CliRunner
-
     from profsuite.cli.app import app
 
     def call(*args: object, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Any:
-        done = CliRunner(env=env).invoke(app, [str(arg) for arg in args], input=stdin, prog_name="profsuite")
+        done = runner(env=env).invoke(app, [str(arg) for arg in args], input=stdin, prog_name="profsuite")
         return subprocess.CompletedProcess(args, done.exit_code, done.stdout, done.stderr)
 
     return call

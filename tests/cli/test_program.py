@@ -13,11 +13,10 @@ from subprocess import CompletedProcess
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from profsuite import __version__
 from profsuite.cli import app as program
-from profsuite.cli.app import COMMANDS, app, one_line
+from profsuite.cli.app import COMMANDS, one_line
 from profsuite.errors import TraceError
 
 Run = Callable[..., "CompletedProcess[str]"]
@@ -38,16 +37,15 @@ def test_version(run_process: Run) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_examples(name: str) -> None:
-    result = CliRunner().invoke(app, [name, "--help"])
-    assert result.exit_code == 0
-    assert f"Examples:\n    profsuite {name}" in result.output
-    assert result.output.splitlines()[0].startswith(f"Usage: profsuite {name}") or "Usage: " in result.output
+def test_help_has_examples(run: Run, name: str) -> None:
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: profsuite {name}")
+    assert f"Examples:\n    profsuite {name}" in done.stdout
 
 
-def test_help_explains_exit_codes() -> None:
-    output = CliRunner().invoke(app, ["--help"]).output
-    assert "a finding at or above --fail-on" in output
+def test_help_explains_exit_codes(run: Run) -> None:
+    assert "a finding at or above --fail-on" in run("--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -63,9 +61,9 @@ def test_help_explains_exit_codes() -> None:
         (["--nonsense"], "--nonsense"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_and_exit_2(args: list[str], words: str) -> None:
-    result = CliRunner().invoke(app, args)
-    assert result.exit_code == 2
+def test_a_wrong_command_line_is_one_line_and_exit_2(run: Run, args: list[str], words: str) -> None:
+    result = run(*args)
+    assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
@@ -116,34 +114,34 @@ def test_an_output_that_cannot_be_written(run: Run, trace: Path, tmp_path: Path)
     assert "folder.txt" in error_of(done)
 
 
-def test_a_fault_of_profsuite_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_profsuite_is_one_line_with_its_place(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise KeyError("surprise")
 
     monkeypatch.setattr(program.Commands, "get_command", lambda *_: click.Command("doctor", callback=broken))
-    result = CliRunner().invoke(app, ["doctor"])
-    assert result.exit_code == 3
+    result = run("doctor")
+    assert result.returncode == 3
     assert result.stderr.count("\n") == 1
     assert "test_program.py:" in result.stderr
     assert "PROFSUITE_DEBUG=1" in result.stderr
 
 
-def test_no_memory_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_names_the_remedy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def hungry() -> None:
         raise MemoryError
 
     monkeypatch.setattr(program.Commands, "get_command", lambda *_: click.Command("doctor", callback=hungry))
-    result = CliRunner().invoke(app, ["doctor"])
-    assert (result.exit_code, "--max-memory" in result.stderr) == (2, True)
+    result = run("doctor")
+    assert (result.returncode, "--max-memory" in result.stderr) == (2, True)
 
 
-def test_an_error_of_several_lines_is_printed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_several_lines_is_printed_as_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing() -> None:
         raise TraceError("a.json:\n  \x1b[31mbad\x07")
 
     monkeypatch.setattr(program.Commands, "get_command", lambda *_: click.Command("doctor", callback=failing))
-    result = CliRunner().invoke(app, ["doctor"])
-    assert (result.exit_code, result.stderr) == (2, "profsuite: a.json: [31mbad\n")
+    result = run("doctor")
+    assert (result.returncode, result.stderr) == (2, "profsuite: a.json: [31mbad\n")
 
 
 def test_one_line() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profsuite.exporters.names import LONGEST, middle, printable, shorten
+from profsuite.exporters.names import LONGEST, middle, printable, shorten, shorten_all
 
 ADD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
@@ -69,6 +69,24 @@ def test_shorten_keeps_the_function_and_drops_its_parameters() -> None:
     assert shorten(name, 40) == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     name = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8>(float*, float const*, int)"
     assert shorten(name, 60) == "softmax_warp_forward<float, float, float, 8>"
+
+
+def test_different_names_look_different() -> None:
+    names = [
+        f"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{size}_warpgroup_cublas" for size in ("128x256", "128x128")
+    ]
+    assert shorten(names[0], 30) == shorten(names[1], 30)
+    short = shorten_all([names[0], names[1], names[0], "aten::mm"], 30)
+    assert short[0] == short[2] == "sm90_xmma_gemm…8x256_warpgroup"
+    assert short[1] == "sm90_xmma_gemm…8x128_warpgroup"
+    assert short[3] == "aten::mm"
+
+
+@given(st.lists(st.text(alphabet="ab<>:", max_size=60), max_size=5), st.integers(1, 30))
+def test_all_names_fit(names: list[str], width: int) -> None:
+    short = shorten_all(names, width)
+    assert len(short) == len(names)
+    assert all(len(text) <= width for text in short)
 
 
 def test_middle() -> None:

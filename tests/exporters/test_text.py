@@ -40,7 +40,7 @@ def test_numbers(report: Report) -> None:
         out.split()
     )
     assert re.search(r"Kernel2<cutlass\S+ +10 +300\.0 ms +75\.0 % +30\.00 ms +62\.5 % +aten::mm", out)
-    assert "cost   450.0 ms in this recording" in out
+    assert re.search("cost +450.0 ms in this recording", out)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -71,7 +71,8 @@ def test_a_saving_is_shown_only_where_it_was_replayed(report: Report) -> None:
     assert "saving" not in text.render(report)
     assert report.findings is not None
     finding = msgspec.structs.replace(report.findings[0], saving_ms_per_step=12.5)
-    assert "saving 12.50 ms a step, by replay" in text.render(msgspec.structs.replace(report, findings=(finding,)))
+    out = text.render(msgspec.structs.replace(report, findings=(finding,)))
+    assert re.search("saving +12.50 ms a step, by replay", out)
 
 
 def test_three_findings_are_shown_and_the_others_named(report: Report) -> None:

@@ -60,12 +60,9 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, but a file in place of a command is told what to do."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            if args and os.path.exists(args[0]):  # noqa: PTH110
-                raise click.UsageError(f"{args[0]!r} is a file: profsuite analyze {args[0]}", ctx=ctx) from error
-            raise
+        if args and args[0] not in COMMANDS and os.path.exists(args[0]):  # noqa: PTH110
+            raise click.UsageError(f"{args[0]!r} is a file: profsuite analyze {args[0]}", ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; whatever goes wrong becomes a ``click`` exception with a one-line message."""
