@@ -11,9 +11,13 @@ typedef struct {
     size_t rows, cap;
 } Group;
 
+#ifndef FIRST_ROWS
+#define FIRST_ROWS 1024
+#endif
+
 /* Room for one more row in every column of the group. */
 static int group_grow(Group *g) {
-    size_t cap = g->cap ? g->cap + g->cap / 2 : 1024;
+    size_t cap = g->cap ? g->cap + g->cap / 2 : FIRST_ROWS;
     for (int i = 0; i < g->num_columns; i++) {
         char *data = realloc(g->columns[i].data, cap * g->columns[i].width);
         if (!data) return 0;
@@ -35,11 +39,9 @@ typedef struct {
     u8 *data;          /* all strings, one after another */
     size_t size, cap;  /* of data */
     size_t *offsets;   /* count + 1 */
-    u8 *flawed;        /* not UTF-8 */
     size_t count, count_cap;
     Slot *slots;
     size_t mask; /* slots - 1 */
-    int any_flawed;
 } Pool;
 
 #define HASH_MULTIPLIER 0xD6E8FEB86659FD93ull
@@ -85,25 +87,46 @@ static inline uint64_t hash_bytes(const u8 *p, size_t n) {
     return h ^ (h >> 29);
 }
 
+/* How many bytes at p are one character in UTF-8; 0 if none, *bad is then how many U+FFFD stands for
+ * (as Python's errors="replace": the longest start of a character, else one byte). */
+static int utf8_length(const u8 *p, const u8 *end, int *bad) {
+    u8 c = *p, low = 0x80, high = 0xBF;
+    int n;
+    *bad = 1;
+    if (c < 0x80) return 1;
+    if (c >= 0xC2 && c <= 0xDF) n = 2;
+    else if ((c & 0xF0) == 0xE0) n = 3;
+    else if (c >= 0xF0 && c <= 0xF4) n = 4;
+    else return 0;
+    if (c == 0xE0) low = 0xA0;
+    if (c == 0xED) high = 0x9F;
+    if (c == 0xF0) low = 0x90;
+    if (c == 0xF4) high = 0x8F;
+    for (; *bad < n; ++*bad, low = 0x80, high = 0xBF)
+        if (p + *bad >= end || p[*bad] < low || p[*bad] > high) return 0;
+    return n;
+}
+
 static int valid_utf8(const u8 *p, size_t n) {
     const u8 *end = p + n;
-    while (p < end) {
-        u8 c = *p++;
-        if (c < 0x80) continue;
-        int more;
-        uint32_t low, x;
-        if (c >= 0xC2 && c <= 0xDF) more = 1, low = 0x80, x = c & 0x1F;
-        else if ((c & 0xF0) == 0xE0) more = 2, low = 0x800, x = c & 0x0F;
-        else if (c >= 0xF0 && c <= 0xF4) more = 3, low = 0x10000, x = c & 0x07;
-        else return 0;
-        if (end - p < more) return 0;
-        while (more--) {
-            if ((*p & 0xC0) != 0x80) return 0;
-            x = x << 6 | (*p++ & 0x3F);
-        }
-        if (x < low || x > 0x10FFFF || (x >= 0xD800 && x <= 0xDFFF)) return 0;
-    }
+    int length, bad;
+    for (; p < end; p += length)
+        if (!(length = utf8_length(p, end, &bad))) return 0;
     return 1;
+}
+
+/* With U+FFFD for what is no UTF-8; `out` holds 3 * n.  Returns the length. */
+static size_t clean_utf8(const u8 *p, size_t n, u8 *out) {
+    const u8 *end = p + n;
+    u8 *o = out;
+    int bad;
+    while (p < end) {
+        int length = utf8_length(p, end, &bad);
+        memcpy(o, length ? p : (const u8 *)"\xEF\xBF\xBD", (size_t)(length ? length : 3));
+        o += length ? length : 3;
+        p += length ? length : bad;
+    }
+    return (size_t)(o - out);
 }
 
 static int pool_rehash(Pool *pool, size_t slots) {
@@ -122,30 +145,34 @@ static int pool_rehash(Pool *pool, size_t slots) {
     return 1;
 }
 
-/* The code of a string; -2 without memory. */
-static int32_t pool_code(Pool *pool, const u8 *p, size_t n) {
-    uint32_t hash = (uint32_t)hash_bytes(p, n);
-    if (!pool->slots && !pool_rehash(pool, 256)) return -2;
+/* The code of a string, -1 if it is new; *slot is where it is or belongs. */
+static int32_t pool_find(const Pool *pool, const u8 *p, size_t n, uint32_t hash, size_t *slot) {
     size_t at = hash & pool->mask;
     for (; pool->slots[at].code_plus_one; at = (at + 1) & pool->mask) {
         if (pool->slots[at].hash != hash) continue;
         size_t code = pool->slots[at].code_plus_one - 1;
         size_t start = pool->offsets[code];
-        if (pool->offsets[code + 1] - start == n && memcmp(pool->data + start, p, n) == 0) return (int32_t)code;
+        if (pool->offsets[code + 1] - start == n && memcmp(pool->data + start, p, n) == 0) {
+            *slot = at;
+            return (int32_t)code;
+        }
     }
+    *slot = at;
+    return -1;
+}
+
+/* A new string's code; -2 without memory. */
+static int32_t pool_add(Pool *pool, const u8 *p, size_t n, uint32_t hash, size_t slot) {
     if (pool->count >= INT32_MAX - 1) return -2;
     if (pool->count + 2 > pool->count_cap) {
         size_t cap = pool->count_cap ? pool->count_cap * 2 : 256;
         size_t *offsets = realloc(pool->offsets, cap * sizeof *offsets);
         if (!offsets) return -2;
         pool->offsets = offsets;
-        u8 *flawed = realloc(pool->flawed, cap);
-        if (!flawed) return -2;
-        pool->flawed = flawed;
         pool->count_cap = cap;
         if (pool->count == 0) pool->offsets[0] = 0;
     }
-    if (pool->size + n > pool->cap) {
+    if (pool->size + n >= pool->cap) { /* also for the first, empty string */
         size_t cap = (pool->size + n) * 2 + 4096;
         u8 *data = realloc(pool->data, cap);
         if (!data) return -2;
@@ -156,17 +183,42 @@ static int32_t pool_code(Pool *pool, const u8 *p, size_t n) {
     pool->size += n;
     size_t code = pool->count++;
     pool->offsets[code + 1] = pool->size;
-    pool->flawed[code] = !valid_utf8(p, n);
-    pool->any_flawed |= pool->flawed[code];
-    pool->slots[at].hash = hash;
-    pool->slots[at].code_plus_one = (uint32_t)code + 1;
+    pool->slots[slot].hash = hash;
+    pool->slots[slot].code_plus_one = (uint32_t)code + 1;
     if (pool->count * 2 > pool->mask && !pool_rehash(pool, (pool->mask + 1) * 4)) return -2;
     return (int32_t)code;
+}
+
+/* The code of a string, a new one if need be; -2 without memory.  Bytes that are no UTF-8 become U+FFFD. */
+static int32_t pool_code(Pool *pool, const u8 *p, size_t n, int *repaired) {
+    uint32_t hash = (uint32_t)hash_bytes(p, n);
+    size_t slot;
+    if (!pool->slots && !pool_rehash(pool, 256)) return -2;
+    int32_t code = pool_find(pool, p, n, hash, &slot);
+    if (code >= 0) return code;
+    if (valid_utf8(p, n)) return pool_add(pool, p, n, hash, slot);
+    u8 *clean = malloc(3 * n);
+    if (!clean) return -2;
+    *repaired = 1;
+    code = pool_code(pool, clean, clean_utf8(p, n, clean), repaired);
+    free(clean);
+    return code;
+}
+
+/* Forget all strings. */
+static void pool_clear(Pool *pool) {
+    pool->count = pool->size = 0;
+    if (pool->mask < 1024) {
+        if (pool->slots) memset(pool->slots, 0, (pool->mask + 1) * sizeof *pool->slots);
+    } else {
+        free(pool->slots);
+        pool->slots = NULL;
+        pool->mask = 0;
+    }
 }
 
 static void pool_free(Pool *pool) {
     free(pool->data);
     free(pool->offsets);
-    free(pool->flawed);
     free(pool->slots);
 }

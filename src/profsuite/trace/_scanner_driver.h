@@ -2,10 +2,14 @@
 
 enum { M_START, M_TOP, M_EVENTS, M_GARBAGE, M_RESYNC, M_FIND_EVENTS, M_DONE };
 
-#define MAX_EVENT (64u << 20)
+#ifndef MAX_EVENT /* fuzz/ sets the limits low */
+#define MAX_EVENT (64u << 20) /* also of a top-level member */
 #define MAX_HEADER_VALUE (16u << 20)
+#define MAX_HEADER 100000
 #define RESYNC_BUDGET (16u << 20)
-#define KEEP_BEHIND (1u << 20)
+#define KEEP_BEHIND (64u << 20)
+#define SEEK_BEHIND 4096
+#endif
 
 typedef struct {
     u8 *key, *value;
@@ -43,7 +47,7 @@ typedef struct {
 
 static void header_add(Driver *d, const Value *key, const Value *value) {
     Tables *t = &d->t;
-    if (value->len > MAX_HEADER_VALUE || d->num_header >= 100000) {
+    if (value->len > MAX_HEADER_VALUE || d->num_header >= MAX_HEADER) {
         remark(t, R_HEADER, d->base + (key->p - d->buf));
         return;
     }
@@ -78,14 +82,23 @@ static void header_add(Driver *d, const Value *key, const Value *value) {
     d->num_header++;
 }
 
-/* One member of the top-level object at *pp (its quote); sets d->mode for the events. */
-static int top_member(Driver *d, const u8 **pp, const u8 *end, int dry) {
+/* Where the lexing of what starts at index `at` ends: what is longer is broken, however it was fed. */
+static inline const u8 *longest(const Driver *d, size_t at) {
+    return d->buf + (d->len - at > MAX_EVENT ? at + MAX_EVENT : d->len);
+}
+
+/* May what starts at index `at` and ran out of data go on in what is not there yet? */
+static inline int may_go_on(const Driver *d, size_t at) { return !d->eof && d->len - at <= MAX_EVENT; }
+
+/* One member of the top-level object at *pp (its quote); sets d->mode for the events.  `dry`: only look. */
+static int top_member(Driver *d, const u8 **pp, int dry) {
     Tables *t = &d->t;
-    const u8 *p = *pp;
+    const u8 *p = *pp, *end = longest(d, (size_t)(p - d->buf));
     Value key, value;
     int repaired = 0, status;
+    size_t n;
     p++;
-    if ((status = lex_string(&p, end, 1, &key, &repaired))) goto stop;
+    if ((status = lex_string(&p, end, 0, &key, &repaired))) goto stop;
     p = skip_space(p);
     if (p >= end) return NEED_MORE;
     if (*p != ':') {
@@ -94,12 +107,13 @@ static int top_member(Driver *d, const u8 **pp, const u8 *end, int dry) {
     }
     p = skip_space(p + 1);
     if (p >= end) return NEED_MORE;
-    if (*p == '[' && key.len == 11 && memcmp(key.p, "traceEvents", 11) == 0) {
-        if (!dry) {
-            d->mode = M_EVENTS;
-            d->events_seen = 1;
-            d->after_event = d->comma = 0;
-        }
+    const u8 *name = plain_text(t, &key, &n);
+    int is_events = n == 11 && memcmp(name, "traceEvents", 11) == 0;
+    if (*p == '[' && is_events) {
+        if (dry) return BROKEN;
+        d->mode = M_EVENTS;
+        d->events_seen = 1;
+        d->after_event = d->comma = 0;
         *pp = p + 1;
         return OK;
     }
@@ -114,7 +128,7 @@ static int top_member(Driver *d, const u8 **pp, const u8 *end, int dry) {
     }
     if (!dry) {
         if (repaired) remark(t, R_REPAIRED, d->base + (*pp - d->buf));
-        header_add(d, &key, &value);
+        if (!is_events) header_add(d, &key, &value);
     }
     *pp = p;
     return OK;
@@ -139,7 +153,7 @@ static int tail_parses(Driver *d, size_t at, uint64_t *spent) {
         } else if (*p == '}') {
             good = skip_space(p + 1) >= end;
             break;
-        } else if (*p != '"' || top_member(d, &p, end, 1) != OK) {
+        } else if (*p != '"' || top_member(d, &p, 1) != OK) {
             break;
         }
     }
@@ -149,7 +163,8 @@ static int tail_parses(Driver *d, size_t at, uint64_t *spent) {
 
 /* Is the byte before index i, white space left out, one after which an event may stand? */
 static int event_may_start(const Driver *d, size_t i) {
-    while (i > 0) {
+    size_t last = i > KEEP_BEHIND ? i - KEEP_BEHIND : 0;
+    while (i > last) {
         u8 c = d->buf[--i];
         if (!is_space(c)) return c == ',' || c == '[' || c == ']' || c == '}';
     }
@@ -181,9 +196,15 @@ static int accept_event(Driver *d, size_t at, size_t next) {
     return 1;
 }
 
+/* What lies far before the next place to be looked at is let go. */
+static void resync_wait(Driver *d, size_t wait) {
+    size_t keep = d->tried > KEEP_BEHIND ? d->tried - KEEP_BEHIND : 0;
+    if (keep > d->pos) d->pos = keep;
+    d->wait = d->tried - d->pos + wait;
+}
+
 /* Returns 1 when it made progress, 0 when it needs data (or stopped). */
 static int step_resync(Driver *d) {
-    const u8 *end = d->buf + d->len;
     while (d->tried < d->len) {
         u8 *brace = memchr(d->buf + d->tried, '{', d->len - d->tried);
         if (!brace) {
@@ -195,15 +216,12 @@ static int step_resync(Driver *d) {
             d->tried = at + 1;
             continue;
         }
-        const u8 *p = brace;
+        const u8 *p = brace, *end = longest(d, at);
         int status = lex_event(&d->t, &p, end);
-        if (status == OK && (size_t)(p - brace) > MAX_EVENT) status = BROKEN;
         if (status == NEED_MORE) {
-            if (!d->eof && d->len - at <= MAX_EVENT) {
-                d->tried = at;
-                d->pos = at > KEEP_BEHIND ? at - KEEP_BEHIND : 0;
-                if (d->base + (int64_t)d->pos < d->fault && d->fault >= d->base) d->pos = (size_t)(d->fault - d->base);
-                d->wait = 2 * (d->len - at) + (at - d->pos);
+            d->tried = at;
+            if (may_go_on(d, at)) {
+                resync_wait(d, 2 * (d->len - at));
                 return 0;
             }
             status = BROKEN;
@@ -233,9 +251,7 @@ static int step_resync(Driver *d) {
         d->tried = d->spent > RESYNC_BUDGET + 4 * advanced && p > brace + 1 ? (size_t)(p - d->buf) : at + 1;
     }
     if (!d->eof) {
-        size_t keep = d->tried > KEEP_BEHIND ? d->tried - KEEP_BEHIND : 0;
-        d->pos = keep > d->pos ? keep : d->pos;
-        d->wait = d->len - d->pos + 1;
+        resync_wait(d, 1);
         return 0;
     }
     /* No event follows.  Where does the array end? */
@@ -246,7 +262,8 @@ static int step_resync(Driver *d) {
     } else {
         remark(&d->t, R_DROPPED, d->fault);
         d->t.num_events++;
-        size_t from = d->fault >= d->base ? (size_t)(d->fault - d->base) : 0;
+        size_t from = d->len > KEEP_BEHIND ? d->len - KEEP_BEHIND : 0;
+        if (d->fault > d->base + (int64_t)from) from = (size_t)(d->fault - d->base);
         uint64_t spent = 0;
         while (from < d->len && spent < RESYNC_BUDGET) {
             u8 *bracket = memchr(d->buf + from, ']', d->len - from);
@@ -287,17 +304,17 @@ static int step_events(Driver *d) {
         d->pos = at;
         if (*p == '{') {
             const u8 *next = p;
-            int status = lex_event(&d->t, &next, end);
-            if (status == NEED_MORE && !d->eof && d->len - at <= MAX_EVENT) {
+            int status = lex_event(&d->t, &next, longest(d, at));
+            if (status == NEED_MORE && may_go_on(d, at)) {
                 d->wait = 2 * (d->len - at);
                 return 0;
             }
-            if (status != OK || (size_t)(next - p) > MAX_EVENT) {
+            if (status != OK) {
                 if (d->limit >= 0 && d->base + (int64_t)at >= d->limit) {
                     d->stopped = d->base + (int64_t)at;
                     return 0;
                 }
-                start_resync(d, at, status == NEED_MORE && d->eof && d->len - at <= MAX_EVENT);
+                start_resync(d, at, status == NEED_MORE && d->len - at <= MAX_EVENT);
                 return 1;
             }
             if (d->after_event && !d->comma) d->t.event_repaired = 1;
@@ -377,18 +394,18 @@ static int step_top(Driver *d) {
     int status = BROKEN;
     const u8 *next = p;
     if (*p == '"') {
-        status = top_member(d, &next, end, 0);
+        status = top_member(d, &next, 0);
         if (status == OK) {
             d->pos = (size_t)(next - d->buf);
             return 1;
         }
         if (status == NEED_MORE) {
             size_t held = d->len - d->pos;
-            if (!d->eof && held <= MAX_EVENT) {
+            if (may_go_on(d, d->pos)) {
                 d->wait = 2 * held;
                 return 0;
             }
-            if (d->eof && d->events_seen) {
+            if (held <= MAX_EVENT && d->events_seen) {
                 remark(&d->t, R_TRUNCATED, d->base + (int64_t)d->pos);
                 d->pos = d->len;
                 d->mode = M_DONE;
@@ -412,7 +429,6 @@ static int step_top(Driver *d) {
 static int step_find_events(Driver *d) {
     static const char KEY[] = "\"traceEvents\"";
     const size_t n = sizeof KEY - 1;
-    const u8 *end = d->buf + d->len;
     while (d->pos < d->len) {
         u8 *quote = memchr(d->buf + d->pos, '"', d->len - d->pos);
         if (!quote) {
@@ -420,20 +436,13 @@ static int step_find_events(Driver *d) {
             break;
         }
         d->pos = (size_t)(quote - d->buf);
-        const u8 *p = NULL;
-        if (d->len - d->pos < n) {
-            if (!d->eof && memcmp(quote, KEY, d->len - d->pos) == 0) {
-                d->wait = n;
-                return 0;
-            }
-        } else if (memcmp(quote, KEY, n) == 0) {
-            p = skip_space(quote + n);
-            if (p < end && *p == ':') p = skip_space(p + 1);
-            if (p >= end && !d->eof && d->len - d->pos < KEEP_BEHIND) {
-                d->wait = d->len - d->pos + 1;
-                return 0;
-            }
-            if (p < end && *p == '[') {
+        const u8 *p = quote + n, *end = longest(d, d->pos);
+        int begun = memcmp(quote, KEY, d->len - d->pos < n ? d->len - d->pos : n) == 0;
+        if (begun && p < end) {
+            p = skip_space(p);
+            begun = p >= end || *p == ':';
+            if (begun && p < end) p = skip_space(p + 1);
+            if (begun && p < end && *p == '[') {
                 remark(&d->t, R_REPAIRED, d->fault);
                 d->pos = (size_t)(p - d->buf) + 1;
                 d->events_seen = 1;
@@ -441,6 +450,10 @@ static int step_find_events(Driver *d) {
                 d->mode = M_EVENTS;
                 return 1;
             }
+        }
+        if (begun && p >= end && may_go_on(d, d->pos)) {
+            d->wait = 2 * (d->len - d->pos);
+            return 0;
         }
         d->pos++;
     }
@@ -476,9 +489,10 @@ static void run(Driver *d) {
     d->position = d->base + (int64_t)d->pos;
 }
 
-/* Room for n more bytes after len, what was worked off moved out. */
+/* Room for n more bytes after len, what was worked off moved out (where that is more than what stays: else
+ * a large rest would be moved for every block). */
 static int make_room(Driver *d, size_t n) {
-    if (d->pos) {
+    if (d->pos && d->pos >= d->len - d->pos) {
         memmove(d->buf, d->buf + d->pos, d->len - d->pos);
         d->base += (int64_t)d->pos;
         d->len -= d->pos;

@@ -37,6 +37,14 @@ typedef struct {
     int field;
 } KeySlot;
 
+/* Between pid and tid; no byte of UTF-8. */
+#define TRACK_MARK 0xFF
+
+typedef struct {
+    Value key, value;
+    int replaced; /* by a later one of the same key */
+} Member;
+
 typedef struct {
     int64_t count, first; /* first byte offset, -1 */
 } RemarkCount;
@@ -65,7 +73,7 @@ typedef struct {
     int num_groups;
     Pool pools[MAX_POOLS];
     int num_pools;
-    Pool tracks; /* pid, NUL, tid */
+    Pool tracks; /* pid, TRACK_MARK, tid */
     Field fields[MAX_FIELDS];
     int num_fields;
     KeySlot keys[KEY_SLOTS];
@@ -86,6 +94,9 @@ typedef struct {
     int touched[MAX_FIELDS], num_touched;
     const u8 *args_start, *args_end;
     int event_repaired;
+    Member *members; /* of args */
+    size_t members_cap;
+    Pool member_keys;
     int glue_class;
     Glue glue[GLUE_KEYS][GLUE_CLASSES][GLUE_WAYS];
 } Tables;
@@ -127,7 +138,7 @@ static u8 *put_utf8(u8 *o, uint32_t x) {
     return o;
 }
 
-/* A string's content with its escapes resolved, in t->text at `at`; the result is never longer. */
+/* A value's text, escapes resolved, in t->text at `at`; the result is never longer. */
 static size_t unescape(Tables *t, const Value *v, size_t at) {
     if (at + v->len + 8 > t->text_cap) {
         size_t cap = (at + v->len) * 2 + 256;
@@ -141,6 +152,10 @@ static size_t unescape(Tables *t, const Value *v, size_t at) {
     }
     const u8 *p = v->p, *end = p + v->len;
     u8 *o = t->text + at;
+    if (!v->escaped) {
+        memcpy(o, p, v->len);
+        return v->len;
+    }
     while (p < end) {
         if (*p != '\\') {
             *o++ = *p++;
@@ -200,12 +215,11 @@ static int32_t intern(Tables *t, int pool, const Value *v) {
     const u8 *p;
     size_t n;
     if (!text_of(t, v, &p, &n)) return -1;
-    int32_t code = pool_code(&t->pools[pool], p, n);
+    int32_t code = pool_code(&t->pools[pool], p, n, &t->event_repaired);
     if (code < 0) {
         t->no_memory = 1;
         return -1;
     }
-    if (t->pools[pool].any_flawed && t->pools[pool].flawed[code]) t->event_repaired = 1;
     return code;
 }
 
@@ -213,31 +227,51 @@ static const Value EMPTY = {(const u8 *)"", 0, V_STRING, 0, 0};
 
 static int32_t intern_or_empty(Tables *t, int pool, const Value *v) { return intern(t, pool, is_null(v) ? &EMPTY : v); }
 
+/* The number of a new track: p is pid, the mark, tid. */
+static int32_t new_track(Tables *t, const u8 *p, size_t pid_len, size_t tid_len) {
+    size_t n = pid_len + 1 + tid_len, slot;
+    u8 *clean = malloc(3 * n);
+    if (!clean) return -2;
+    int32_t code = -2;
+    size_t m = clean_utf8(p, pid_len, clean);
+    clean[m] = TRACK_MARK;
+    m += 1 + clean_utf8(p + pid_len + 1, tid_len, clean + m + 1);
+    if (m != n || memcmp(p, clean, n) != 0) t->event_repaired = 1;
+    uint32_t hash = (uint32_t)hash_bytes(clean, m);
+    if (t->tracks.slots || pool_rehash(&t->tracks, 256)) {
+        code = pool_find(&t->tracks, clean, m, hash, &slot);
+        if (code < 0) code = pool_add(&t->tracks, clean, m, hash, slot);
+    }
+    free(clean);
+    return code;
+}
+
 /* The number of the (pid, tid) track. */
 static int32_t track_of(Tables *t) {
     const Value *pid = is_null(&t->member[KEY_PID]) ? &EMPTY : &t->member[KEY_PID];
     const Value *tid = is_null(&t->member[KEY_TID]) ? &EMPTY : &t->member[KEY_TID];
     u8 small[128];
     const u8 *p = small;
-    size_t n = pid->len, m = tid->len;
+    size_t n = pid->len, m = tid->len, slot;
     if (!pid->escaped && !tid->escaped && n + m < sizeof small) {
         memcpy(small, pid->p, n);
-        small[n++] = 0;
-        memcpy(small + n, tid->p, m);
+        small[n] = TRACK_MARK;
+        memcpy(small + n + 1, tid->p, m);
     } else {
         n = unescape(t, pid, 0); /* without escapes this only copies */
-        if (!t->no_memory) t->text[n++] = 0;
-        if (!t->no_memory) m = unescape(t, tid, n);
+        if (!t->no_memory) t->text[n] = TRACK_MARK;
+        if (!t->no_memory) m = unescape(t, tid, n + 1);
         if (t->no_memory) return 0;
         p = t->text;
     }
     if (pid->control || tid->control) t->event_repaired = 1;
-    int32_t code = pool_code(&t->tracks, p, n + m);
+    int32_t code = -1;
+    if (t->tracks.slots) code = pool_find(&t->tracks, p, n + 1 + m, (uint32_t)hash_bytes(p, n + 1 + m), &slot);
+    if (code < 0) code = new_track(t, p, n, m);
     if (code < 0) {
         t->no_memory = 1;
         return 0;
     }
-    if (t->tracks.any_flawed && t->tracks.flawed[code]) t->event_repaired = 1;
     return code;
 }
 
@@ -299,7 +333,9 @@ static inline int follow_glue(Tables *t, int key, const u8 **pp, const u8 *end) 
     const Glue *g = t->glue[key][t->glue_class];
     for (int way = 0; way < GLUE_WAYS; way++, g++) {
         if (g->mask && (equal_bytes(*pp, g->bytes) & g->mask) == g->mask && *pp + g->len < end) {
-            *pp += g->len;
+            const u8 *p = skip_space(*pp + g->len); /* there may be more of it than the last time */
+            if (p >= end) return -1;
+            *pp = p;
             return g->next;
         }
     }
@@ -334,8 +370,8 @@ static void forget_args(Tables *t) {
 
 static int glue_of_field(int field) { return field < 0 ? KEY_ARG_OTHER : KEY_FIELD + field; }
 
-/* A key with its escapes resolved, for a look-up; what they repair is no column. */
-static const u8 *plain_key(Tables *t, const Value *key, size_t *n) {
+/* A string with its escapes resolved, to be compared; what they repair is no column. */
+static const u8 *plain_text(Tables *t, const Value *key, size_t *n) {
     *n = key->len;
     if (!key->escaped) return key->p;
     int repaired = t->event_repaired;
@@ -370,7 +406,7 @@ static int lex_args(Tables *t, const u8 **pp, const u8 *end) {
                 goto stop;
             }
             if ((status = lex_key(t, &p, end, 1, &key))) goto stop;
-            const u8 *k = plain_key(t, &key, &n);
+            const u8 *k = plain_text(t, &key, &n);
             key_number = glue_of_field(field_of_key(t, k, n));
             if (!t->event_repaired) learn_glue(t, at, from, p, key_number);
         }
@@ -435,7 +471,7 @@ static int lex_event(Tables *t, const u8 **pp, const u8 *end) {
                 goto stop;
             }
             if ((status = lex_key(t, &p, end, 0, &key))) goto stop;
-            const u8 *k = plain_key(t, &key, &n);
+            const u8 *k = plain_text(t, &key, &n);
             key_number = key_of_member(k, n);
             learn_glue(t, at, from, p, key_number);
         }
@@ -467,47 +503,57 @@ stop:
 }
 
 /* ---------------------------------------------------------------- rows */
+/* A value to be read as a number: escapes resolved. */
+static const Value *plain_number(Tables *t, const Value *v, Value *resolved) {
+    if (v->type != V_STRING || !v->escaped) return v;
+    size_t n;
+    resolved->p = plain_text(t, v, &n);
+    resolved->len = (uint32_t)n;
+    resolved->type = V_STRING;
+    return resolved;
+}
+
+static int time_of(Tables *t, const Value *v, int64_t *out) {
+    Value resolved;
+    return parse_time(plain_number(t, v, &resolved), out);
+}
+
+static int int_of(Tables *t, const Value *v, int64_t *out) {
+    Value resolved;
+    return parse_int(plain_number(t, v, &resolved), out);
+}
+
+/* A value but a text, which becomes a code only where there is a row for it. */
 static int coerce(Tables *t, const Field *f, const Value *v, int64_t *i, double *d) {
+    Value resolved;
     switch (f->kind) {
-    case K_TIME: return parse_time(v, i);
-    case K_INT: return parse_int(v, i);
-    case K_FLOAT: return parse_double(v, d);
+    case K_TIME: return time_of(t, v, i);
+    case K_INT: return int_of(t, v, i);
+    case K_FLOAT: return parse_double(plain_number(t, v, &resolved), d);
     case K_BOOL:
         if (v->type != V_SCALAR) return 0;
         if (v->len == 4 && memcmp(v->p, "true", 4) == 0) return *i = 1, 1;
         if (v->len == 5 && memcmp(v->p, "false", 5) == 0) return *i = 0, 1;
         return 0;
-    case K_TEXT: return (*i = intern(t, f->pool, v)) >= 0;
+    case K_TEXT: return !is_null(v);
     default: return 0;
     }
 }
 
-/* The first three elements of a grid array. */
-static int coerce_grid(const Value *v, int64_t out[3]) {
+/* The first three elements of a grid array, which was lexed before; whether one is an int. */
+static int coerce_grid(Tables *t, const Value *v, int64_t out[3]) {
     out[0] = out[1] = out[2] = INT64_MIN;
     if (v->type != V_ARRAY) return 0;
-    const u8 *p = v->p + 1, *end = v->p + v->len - 1;
-    int found = 0;
+    const u8 *p = v->p + 1, *end = v->p + v->len; /* the closing bracket counts: it ends a string */
+    int found = 0, ignored = 0;
     for (int i = 0; i < 3; i++) {
+        Value element;
         p = skip_space(p);
-        const u8 *start = p;
-        Value element = {NULL, 0, V_SCALAR, 0, 0};
-        if (p < end && *p == '"') {
-            int repaired = 0;
-            p++;
-            if (lex_string(&p, end + 1, 0, &element, &repaired)) break;
-        } else if (p < end && (*p == '[' || *p == '{')) {
-            break; /* a nested value is no int, nor is what follows it */
-        } else {
-            while (p < end && !scalar_stop[*p]) p++;
-            if (p == start) break;
-            element.p = start;
-            element.len = (uint32_t)(p - start);
-        }
-        if (parse_int(&element, &out[i])) found = 1;
+        if (lex_value(&p, end, 1, &element, &ignored, &t->bits, &t->bits_cap)) break;
+        if (int_of(t, &element, &out[i])) found = 1;
         else out[i] = INT64_MIN;
         p = skip_space(p);
-        if (p >= end || *p != ',') break;
+        if (*p != ',') break;
         p++;
     }
     return found;
@@ -529,8 +575,9 @@ static void put_null(Group *g, int column, int kind) {
     }
 }
 
-/* Rows of the groups that args fill.  For memory events `row` is not used: they carry ts, track, offset. */
-static void push_args(Tables *t, int only_group, int64_t row, int64_t ts, int32_t track, int64_t offset) {
+/* Rows of the groups that args fill: of a slice in `row` (ts unused), or of a memory event (row unused).
+ * Returns whether there are any. */
+static int push_args(Tables *t, int is_memory, int64_t row, int64_t ts, int64_t offset) {
     int64_t ints[MAX_FIELDS];
     double doubles[MAX_FIELDS];
     int64_t grids[MAX_FIELDS][3];
@@ -540,23 +587,28 @@ static void push_args(Tables *t, int only_group, int64_t row, int64_t ts, int32_
         int field = t->touched[i];
         const Field *f = &t->fields[field];
         has[field] = 0;
-        if (!f->shared && (f->group == G_SLICE || (only_group >= 0 ? f->group != only_group : f->group == G_MEMORY)))
-            continue;
-        has[field] = (uint8_t)(f->grid ? coerce_grid(&t->args[field], grids[field])
+        if (!f->shared && (f->group == G_SLICE || (f->group == G_MEMORY) != is_memory)) continue;
+        has[field] = (uint8_t)(f->grid ? coerce_grid(t, &t->args[field], grids[field])
                                        : coerce(t, f, &t->args[field], &ints[field], &doubles[field]));
         if (has[field] && f->trigger) rows |= 1u << f->group; /* a shared field is no trigger */
     }
+    for (int i = 0; rows && i < t->num_touched; i++) {
+        int field = t->touched[i];
+        const Field *f = &t->fields[field];
+        if (f->kind == K_TEXT && has[field] && rows >> f->group & 1) ints[field] = intern(t, f->pool, &t->args[field]);
+    }
+    int any = rows != 0;
     for (int group = 0; rows; group++, rows >>= 1) {
         if (!(rows & 1)) continue;
         Group *g = &t->groups[group];
         if (!group_reserve(g)) {
             t->no_memory = 1;
-            return;
+            return any;
         }
         int first = 1;
         if (group == G_MEMORY) {
             PUT(g, MEMORY_TS, int64_t, ts);
-            PUT(g, MEMORY_TRACK, int32_t, track);
+            PUT(g, MEMORY_TRACK, int32_t, track_of(t));
             PUT(g, MEMORY_OFFSET, int64_t, offset);
             first = MEMORY_FIRST_ARG;
         } else {
@@ -575,52 +627,7 @@ static void push_args(Tables *t, int only_group, int64_t row, int64_t ts, int32_
         }
         g->rows++;
     }
-}
-
-/* The members of args as rows: counters and metadata.  args were lexed before, so this cannot fail. */
-static void push_members(Tables *t, int ph, int64_t ts, int32_t track, int32_t name, int64_t offset) {
-    if (!t->args_start) return;
-    const u8 *p = skip_space(t->args_start + 1), *end = t->args_end;
-    int more = *p != '}', ignored = 0;
-    while (more) {
-        Value key, value;
-        if (lex_key(t, &p, end + 1, 1, &key) ||
-            lex_value(&p, end + 1, 1, &value, &ignored, &t->bits, &t->bits_cap))
-            return;
-        p = skip_space(p);
-        if (*p == ',') p = skip_space(p + 1);
-        more = *p != '}';
-        if (ph == 'C') {
-            double x;
-            Group *g = &t->groups[G_COUNTER];
-            if (!parse_double(&value, &x)) continue;
-            int32_t series = intern(t, P_SERIES, &key);
-            if (t->no_memory || !group_reserve(g)) {
-                t->no_memory = 1;
-                return;
-            }
-            PUT(g, COUNTER_TS, int64_t, ts);
-            PUT(g, COUNTER_TRACK, int32_t, track);
-            PUT(g, COUNTER_NAME, int32_t, name);
-            PUT(g, COUNTER_SERIES, int32_t, series);
-            PUT(g, COUNTER_VALUE, double, x);
-            PUT(g, COUNTER_OFFSET, int64_t, offset);
-            g->rows++;
-        } else {
-            Group *g = &t->groups[G_META];
-            int32_t key_code = intern(t, P_META_KEY, &key), value_code = intern(t, P_META_VALUE, &value);
-            if (value_code < 0 && !t->no_memory) continue;
-            if (t->no_memory || !group_reserve(g)) {
-                t->no_memory = 1;
-                return;
-            }
-            PUT(g, META_NAME, int32_t, name);
-            PUT(g, META_TRACK, int32_t, track);
-            PUT(g, META_KEY, int32_t, key_code);
-            PUT(g, META_VALUE, int32_t, value_code);
-            g->rows++;
-        }
-    }
+    return any;
 }
 
 static Group *reserved(Tables *t, int group) {
@@ -630,50 +637,118 @@ static Group *reserved(Tables *t, int group) {
     return NULL;
 }
 
+/* The members of args, which were lexed before, in t->members; how many. */
+static size_t list_members(Tables *t) {
+    const u8 *p = skip_space(t->args_start + 1), *end = t->args_end + 1;
+    size_t n = 0;
+    int ignored = t->event_repaired;
+    while (*p != '}') {
+        if (n == t->members_cap) {
+            size_t cap = n ? n * 2 : 16;
+            Member *members = realloc(t->members, cap * sizeof *members);
+            if (!members) {
+                t->no_memory = 1;
+                return 0;
+            }
+            t->members = members;
+            t->members_cap = cap;
+        }
+        Member *m = &t->members[n];
+        m->replaced = 0;
+        if (lex_key(t, &p, end, 1, &m->key) ||
+            lex_value(&p, end, 1, &m->value, &ignored, &t->bits, &t->bits_cap))
+            break;
+        n++;
+        p = skip_space(p);
+        if (*p == ',') p = skip_space(p + 1);
+    }
+    /* From the last to the first: of each key the one that is met first counts. */
+    if (n > 1) pool_clear(&t->member_keys);
+    for (size_t i = n; n > 1 && i-- > 0;) {
+        size_t length, known = t->member_keys.count;
+        const u8 *key = plain_text(t, &t->members[i].key, &length);
+        if (pool_code(&t->member_keys, key, length, &ignored) < 0) t->no_memory = 1;
+        t->members[i].replaced = t->member_keys.count == known;
+    }
+    return n;
+}
+
+/* Rows of a counter. */
+static void push_counter(Tables *t, int64_t ts, int64_t offset) {
+    size_t n = t->args_start ? list_members(t) : 0;
+    int32_t track = -1, name = -1;
+    for (size_t i = 0; i < n && !t->no_memory; i++) {
+        const Member *m = &t->members[i];
+        double x;
+        if (m->replaced || m->value.type != V_SCALAR || !parse_double(&m->value, &x)) continue;
+        if (track < 0) {
+            track = track_of(t);
+            name = intern_or_empty(t, P_NAME, &t->member[KEY_NAME]);
+        }
+        int32_t series = intern(t, P_SERIES, &m->key);
+        Group *g = reserved(t, G_COUNTER);
+        if (!g) return;
+        PUT(g, COUNTER_TS, int64_t, ts);
+        PUT(g, COUNTER_TRACK, int32_t, track);
+        PUT(g, COUNTER_NAME, int32_t, name);
+        PUT(g, COUNTER_SERIES, int32_t, series);
+        PUT(g, COUNTER_VALUE, double, x);
+        PUT(g, COUNTER_OFFSET, int64_t, offset);
+        g->rows++;
+    }
+}
+
+/* Rows of metadata. */
+static void push_metadata(Tables *t) {
+    size_t n = t->args_start ? list_members(t) : 0;
+    int32_t track = -1, name = -1;
+    for (size_t i = 0; i < n && !t->no_memory; i++) {
+        const Member *m = &t->members[i];
+        if (m->replaced || is_null(&m->value)) continue;
+        if (track < 0) {
+            track = track_of(t);
+            name = intern_or_empty(t, P_META_NAME, &t->member[KEY_NAME]);
+        }
+        int32_t key = intern(t, P_META_KEY, &m->key), value = intern(t, P_META_VALUE, &m->value);
+        Group *g = reserved(t, G_META);
+        if (!g) return;
+        PUT(g, META_NAME, int32_t, name);
+        PUT(g, META_TRACK, int32_t, track);
+        PUT(g, META_KEY, int32_t, key);
+        PUT(g, META_VALUE, int32_t, value);
+        g->rows++;
+    }
+}
+
 static int64_t int_arg(Tables *t, int column) {
     int field = t->field_of_column[G_SLICE][column];
     int64_t x;
-    return field >= 0 && t->args[field].type != V_NONE && parse_int(&t->args[field], &x) ? x : INT64_MIN;
+    return field >= 0 && t->args[field].type != V_NONE && int_of(t, &t->args[field], &x) ? x : INT64_MIN;
+}
+
+/* Is this the text that is written so without escapes? */
+static int is_text(Tables *t, const Value *v, const char *text, size_t len) {
+    size_t n;
+    if (v->type == V_NONE) return 0;
+    const u8 *p = plain_text(t, v, &n);
+    return n == len && memcmp(p, text, n) == 0;
 }
 
 /* Rows of the event that lex_event read; `offset` is its place in the file. */
 static void push_event(Tables *t, int64_t offset) {
-    int ph = t->member[KEY_PH].p[0];
+    const int ph = t->member[KEY_PH].p[0];
     int64_t ts = INT64_MIN, dur, id = INT64_MIN;
-    int kind = ph;
-    switch (ph) {
-    case 'X': case 'B': kind = 'X'; break;
-    case 's': case 't': case 'f': kind = 's'; break;
-    case 'i': case 'I': case 'R': kind = 'i'; break;
-    case 'C': case 'M': case 'E': break;
-    default:
-        t->num_events++;
-        if (t->member[KEY_PH].escaped) { /* a lone backslash */
-            remark(t, R_DROPPED, offset);
-            return;
-        }
-        t->unsupported[ph]++;
-        remark(t, R_UNSUPPORTED, offset);
-        return;
-    }
+    Group *g;
     t->num_events++;
-    if (kind != 'M' && !parse_time(&t->member[KEY_TS], &ts)) {
+    if (ph != 'M' && !time_of(t, &t->member[KEY_TS], &ts)) {
         remark(t, R_DROPPED, offset);
         return;
     }
-    if (kind == 's') {
-        if (is_null(&t->member[KEY_ID])) {
-            remark(t, R_DROPPED, offset);
-            return;
-        }
-    }
-    int32_t track = track_of(t);
-    Group *g;
-    switch (kind) {
-    case 'X':
+    switch (ph) {
+    case 'X': case 'B':
         if (ph == 'B') {
             dur = INT64_MIN; /* open: matched with its E by assemble */
-        } else if (!parse_time(&t->member[KEY_DUR], &dur)) {
+        } else if (!time_of(t, &t->member[KEY_DUR], &dur)) {
             dur = 0;
             remark(t, R_MISSING, offset);
         } else if (dur < 0) {
@@ -683,58 +758,58 @@ static void push_event(Tables *t, int64_t offset) {
         if (!(g = reserved(t, G_SLICE))) return;
         PUT(g, SLICE_TS, int64_t, ts);
         PUT(g, SLICE_DUR, int64_t, dur);
-        PUT(g, SLICE_TRACK, int32_t, track);
+        PUT(g, SLICE_TRACK, int32_t, track_of(t));
         PUT(g, SLICE_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
         PUT(g, SLICE_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
         PUT(g, SLICE_CORRELATION, int64_t, int_arg(t, SLICE_CORRELATION));
         PUT(g, SLICE_EXTERNAL, int64_t, int_arg(t, SLICE_EXTERNAL));
         PUT(g, SLICE_OFFSET, int64_t, offset);
         g->rows++;
-        if (t->num_touched) push_args(t, -1, t->slices, ts, track, offset);
+        if (t->num_touched) push_args(t, 0, t->slices, ts, offset);
         t->slices++;
         break;
     case 'E':
         if (!(g = reserved(t, G_END))) return;
         PUT(g, END_TS, int64_t, ts);
-        PUT(g, END_TRACK, int32_t, track);
+        PUT(g, END_TRACK, int32_t, track_of(t));
         PUT(g, END_OFFSET, int64_t, offset);
         g->rows++;
         break;
-    case 's':
+    case 's': case 't': case 'f':
+        if (is_null(&t->member[KEY_ID])) {
+            remark(t, R_DROPPED, offset);
+            return;
+        }
         if (!(g = reserved(t, G_FLOW))) return;
         PUT(g, FLOW_TS, int64_t, ts);
-        PUT(g, FLOW_TRACK, int32_t, track);
+        PUT(g, FLOW_TRACK, int32_t, track_of(t));
         PUT(g, FLOW_PHASE, int8_t, ph);
         PUT(g, FLOW_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
         PUT(g, FLOW_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
-        int is_int = parse_int(&t->member[KEY_ID], &id);
+        int is_int = int_of(t, &t->member[KEY_ID], &id);
         PUT(g, FLOW_ID, int64_t, is_int ? id : INT64_MIN);
         PUT(g, FLOW_ID_TEXT, int32_t, is_int ? -1 : intern(t, P_FLOW_ID, &t->member[KEY_ID]));
         PUT(g, FLOW_OFFSET, int64_t, offset);
         g->rows++;
         break;
-    case 'i': {
-        if (t->member[KEY_NAME].type == V_STRING && t->member[KEY_NAME].len == 8 && memcmp(t->member[KEY_NAME].p, "[memory]", 8) == 0) {
-            size_t before = t->groups[G_MEMORY].rows;
-            if (t->num_touched) push_args(t, G_MEMORY, 0, ts, track, offset);
-            if (t->groups[G_MEMORY].rows != before) break;
-        }
+    case 'i': case 'I': case 'R':
+        if (t->num_touched && is_text(t, &t->member[KEY_NAME], "[memory]", 8) &&
+            push_args(t, 1, 0, ts, offset))
+            break;
         if (!(g = reserved(t, G_INSTANT))) return;
         PUT(g, INSTANT_TS, int64_t, ts);
-        PUT(g, INSTANT_TRACK, int32_t, track);
+        PUT(g, INSTANT_TRACK, int32_t, track_of(t));
         PUT(g, INSTANT_NAME, int32_t, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]));
         PUT(g, INSTANT_CATEGORY, int32_t, intern_or_empty(t, P_CATEGORY, &t->member[KEY_CAT]));
         PUT(g, INSTANT_OFFSET, int64_t, offset);
         g->rows++;
         break;
-    }
-    case 'C':
-        if (t->args_start) push_members(t, 'C', ts, track, intern_or_empty(t, P_NAME, &t->member[KEY_NAME]), offset);
+    case 'C': push_counter(t, ts, offset); break;
+    case 'M': push_metadata(t); break;
+    default:
+        t->unsupported[ph]++;
+        remark(t, R_UNSUPPORTED, offset);
         break;
-    case 'M':
-        if (t->args_start) push_members(t, 'M', 0, track, intern_or_empty(t, P_META_NAME, &t->member[KEY_NAME]), offset);
-        break;
-    default: break;
     }
     if (t->event_repaired) remark(t, R_REPAIRED, offset);
 }

@@ -137,7 +137,9 @@ static inline const u8 *bracket_stop(const u8 *p) {
 #endif
 }
 
+#ifndef MAX_DEPTH /* fuzz/ sets the limits low */
 #define MAX_DEPTH 1000000
+#endif
 
 /* A nested value; **pp is its opening bracket.  Only strings and brackets are looked at; one bit a
  * level says which bracket must close it, so depth costs no recursion. */
@@ -292,6 +294,7 @@ static int parse_decimal(const Value *v, Decimal *d) {
     return p == end;
 }
 
+/* Below this, the sum of a time and a duration fits 64 bits. */
 #define TIME_LIMIT (1ull << 62)
 
 /* Microseconds as written -> ns, rounded half away from zero. */
@@ -316,7 +319,7 @@ static int parse_time(const Value *v, int64_t *out) {
             if (rest >= unit - rest) ns++;
         }
     }
-    if (ns > TIME_LIMIT) return 0;
+    if (ns >= TIME_LIMIT) return 0;
     *out = d.negative ? -(int64_t)ns : (int64_t)ns;
     return 1;
 }

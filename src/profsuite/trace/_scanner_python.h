@@ -337,19 +337,15 @@ static PyObject *scanner_absorb(PyObject *object, PyObject *args) {
     return good ? Py_NewRef(Py_None) : NULL;
 }
 
-/* (int64 offsets, bytes, whether all are UTF-8) of the strings from number `start` on. */
+/* (int64 offsets, bytes) of the strings from number `start` on. */
 static PyObject *pool_strings(Pool *pool, long long start) {
     size_t first = start < 0 || (size_t)start > pool->count ? pool->count : (size_t)start;
     size_t n = pool->count - first;
     int64_t *offsets = malloc((n + 1) * sizeof *offsets);
     if (!offsets) return PyErr_NoMemory();
     size_t from = pool->count ? pool->offsets[first] : 0;
-    int good = 1;
     offsets[0] = 0;
-    for (size_t i = 0; i < n; i++) {
-        offsets[i + 1] = (int64_t)(pool->offsets[first + i + 1] - from);
-        good &= !pool->flawed[first + i];
-    }
+    for (size_t i = 0; i < n; i++) offsets[i + 1] = (int64_t)(pool->offsets[first + i + 1] - from);
     PyObject *o = buffer_new((char *)offsets, (n + 1) * sizeof *offsets);
     if (!o) return NULL;
     PyObject *data = PyBytes_FromStringAndSize((const char *)pool->data + from, (Py_ssize_t)(pool->size - from));
@@ -357,7 +353,7 @@ static PyObject *pool_strings(Pool *pool, long long start) {
         Py_DECREF(o);
         return NULL;
     }
-    return Py_BuildValue("NNO", o, data, good ? Py_True : Py_False);
+    return Py_BuildValue("NN", o, data);
 }
 
 static PyObject *scanner_strings(PyObject *object, PyObject *args) {
@@ -457,7 +453,7 @@ static PyMethodDef scanner_methods[] = {
     {"absorb", scanner_absorb, METH_VARARGS,
      "absorb(other, tables): append other's rows; an int32 table of new codes a pool and one for tracks, or None."},
     {"strings", scanner_strings, METH_VARARGS,
-     "strings(pool, start) -> (offsets, bytes, utf8): a pool's strings from a number on; pool -1: tracks."},
+     "strings(pool, start) -> (offsets, bytes): a pool's strings from a number on; pool -1: tracks, pid 0xFF tid."},
     {"header", scanner_header, METH_NOARGS, "header() -> list of (key, raw value) bytes."},
     {"remarks", scanner_remarks, METH_NOARGS, "remarks() -> ((count, first offset), ...), {phase: count}."},
     {NULL, NULL, 0, NULL},

@@ -14,6 +14,8 @@ static void driver_free(Driver *d) {
     }
     for (int i = 0; i < MAX_POOLS; i++) pool_free(&t->pools[i]);
     pool_free(&t->tracks);
+    pool_free(&t->member_keys);
+    free(t->members);
     for (int i = 0; i < KEY_SLOTS; i++) free(t->keys[i].key);
     for (size_t i = 0; i < d->num_header; i++) {
         free(d->header[i].key);
@@ -76,7 +78,7 @@ static int add_arg(Tables *t, const u8 *key, size_t len, int group, int column, 
 
 /* Begin among the events at a byte offset; with `seek`, at the next event found. */
 static void driver_start_at(Driver *d, int64_t offset, int64_t limit, int array_form, int seek) {
-    const int64_t behind = offset < 4096 ? offset : 4096;
+    const int64_t behind = offset < SEEK_BEHIND ? offset : SEEK_BEHIND;
     d->array_form = array_form;
     d->events_seen = 1;
     d->limit = limit;

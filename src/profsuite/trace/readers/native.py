@@ -46,7 +46,7 @@ def _columns(group: str) -> list[tuple[str, int, str]]:
 
 
 COLUMNS = {group: _columns(group) for group in GROUPS}
-_GROUP_SPEC = tuple(
+GROUP_SPEC = tuple(
     tuple((kind, POOLS.index(pool) if pool else 0) for _, kind, pool in columns) for columns in COLUMNS.values()
 )
 
@@ -61,14 +61,14 @@ def _arg_spec() -> tuple[tuple[bytes, int, int, bool, bool], ...]:
     return tuple(spec)
 
 
-_ARG_SPEC = _arg_spec()
+ARG_SPEC = _arg_spec()
 
 Columns = dict[str, dict[str, "NDArray[Any]"]]
 
 
 def new_scanner() -> Any:
     """A C scanner set up for ``fields.GROUPS`` and ``fields.ARGS``."""
-    return _scanner.Scanner(_GROUP_SPEC, len(POOLS), _ARG_SPEC)
+    return _scanner.Scanner(GROUP_SPEC, len(POOLS), ARG_SPEC)
 
 
 def take(scanner: Any) -> Columns:
@@ -82,17 +82,20 @@ def take(scanner: Any) -> Columns:
 
 
 def strings(scanner: Any, pool: int, start: int = 0) -> list[str]:
-    """A pool's strings from number ``start`` on; bytes that are no UTF-8 become U+FFFD."""
-    offsets, data, _ = scanner.strings(pool, start)
-    bounds = np.frombuffer(offsets, np.int64).tolist()
-    return [data[a:b].decode("utf-8", "replace") for a, b in pairwise(bounds)]
+    """A pool's strings from number ``start`` on."""
+    return [text.decode() for text in _texts(scanner, pool, start)]
+
+
+def _texts(scanner: Any, pool: int, start: int) -> list[bytes]:
+    offsets, data = scanner.strings(pool, start)
+    return [data[a:b] for a, b in pairwise(np.frombuffer(offsets, np.int64).tolist())]
 
 
 def _pool_array(scanner: Any, pool: int) -> pa.StringArray | None:
-    """A pool as Arrow without a copy of each string; None where a string is no UTF-8 or they pass 2 GB."""
-    offsets, data, valid = scanner.strings(pool, 0)
+    """A pool as Arrow without a copy of each string; None where they pass 2 GB."""
+    offsets, data = scanner.strings(pool, 0)
     bounds = np.frombuffer(offsets, np.int64)
-    if not valid or bounds[-1] > 2**31 - 1:
+    if bounds[-1] > 2**31 - 1:
         return None
     starts: Any = bounds.astype(np.int32)
     return pa.StringArray.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(data))
@@ -101,9 +104,9 @@ def _pool_array(scanner: Any, pool: int) -> pa.StringArray | None:
 def tracks(scanner: Any) -> list[tuple[str, str]]:
     """(pid, tid) of every track."""
     pairs = []
-    for text in strings(scanner, -1):
-        pid, _, tid = text.partition("\0")
-        pairs.append((pid, tid))
+    for text in _texts(scanner, -1, 0):
+        pid, _, tid = text.partition(b"\xff")
+        pairs.append((pid.decode(), tid.decode()))
     return pairs
 
 
@@ -145,7 +148,6 @@ def collect(scanners: list[Any]) -> RawTrace:
     ``TraceError`` if the file is no trace.
     """
     check(scanners[0])
-    summary = scanners
     pools: dict[str, pa.StringArray] = {}
     tables: list[list[NDArray[np.int32] | None]] = []
     for number, pool in enumerate(POOLS):
@@ -159,19 +161,16 @@ def collect(scanners: list[Any]) -> RawTrace:
         tables.append(renumber)
     pairs, renumber = _unite([tracks(s) for s in scanners])
     tables.append(renumber)
-    if any(table[0] is not None for table in tables):  # strings that were no UTF-8 became the same
-        scanners = [new_scanner(), *scanners]
-        tables = [[None, *table] for table in tables]
     for i, scanner in enumerate(scanners[1:], 1):
         scanners[0].absorb(scanner, tuple(table[i] for table in tables))
     return RawTrace(
         groups=take(scanners[0]),
         pools=pools,
         tracks=pairs,
-        header=[item for s in summary for item in header(s)],
-        num_events=sum(s.num_events for s in summary),
-        num_bytes=summary[-1].num_bytes,
-        remarks=remarks(summary),
+        header=[item for s in scanners for item in header(s)],
+        num_events=sum(s.num_events for s in scanners),
+        num_bytes=scanners[-1].num_bytes,
+        remarks=remarks(scanners),
     )
 
 

@@ -65,7 +65,8 @@ class RawTrace:
     ``groups[group][column]`` is a 1-d array (see ``fields.GROUPS`` for order and kinds; a ``grid``
     field ``g`` is three columns ``g_x, g_y, g_z``).  ``pools[pool]`` holds the strings that codes
     of that pool index.  ``tracks`` are (pid, tid) texts, empty where absent.  ``header`` are the
-    top-level keys other than traceEvents with their raw JSON text.
+    top-level keys other than traceEvents with their raw JSON text.  ``num_events`` counts the events
+    met, those that were dropped as well.
     """
 
     groups: dict[str, dict[str, NDArray[Any]]]
