@@ -216,9 +216,9 @@ def _work_tables(
 def _kinds(raw: RawTrace, slices: Slices, rows: NDArray[np.int32]) -> Text:
     """Class of each kernel: communication if it carries a collective's name, else by its own name."""
     names = slices.name[rows]
-    used = np.zeros(len(slices.names), bool)
+    used = np.zeros(len(slices.names) + 1, bool)  # the last: no name
     used[names] = True
-    words = np.flatnonzero(used)
+    words = np.flatnonzero(used[:-1])
     kinds = np.zeros(len(used), np.int8)
     kinds[words] = kernel_kinds(slices.names.take(pa.array(words, pa.int64())))
     codes = kinds[names].astype(np.int32)
@@ -289,6 +289,9 @@ def _event_tables(raw: RawTrace) -> dict[str, pa.Table]:
     """The flow, counter and instant tables."""
     names, categories = raw.pools["name"], raw.pools["category"]
     flow, counter, instant = raw.groups["flow"], raw.groups["counter"], raw.groups["instant"]
+    id_text = flow["id_text"]
+    if bool(((flow["id"] != NULL_INT64) & (id_text >= 0)).any()):
+        id_text = np.where(flow["id"] != NULL_INT64, np.int32(-1), id_text)
     letters = np.zeros(128, np.int32)
     letters[ord("t")], letters[ord("f")] = 1, 2
 
@@ -308,7 +311,7 @@ def _event_tables(raw: RawTrace) -> dict[str, pa.Table]:
                 "phase": Text(letters[flow["phase"]], pa.array(["s", "t", "f"])),
                 "category": Text(flow["category"], categories),
                 "flow_id": flow["id"],
-                "flow_id_text": Text(flow["id_text"], raw.pools["flow_id"]),
+                "flow_id_text": Text(id_text, raw.pools["flow_id"]),
             },
         ),
         "counter": build_table(

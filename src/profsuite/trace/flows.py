@@ -104,16 +104,16 @@ class SliceFinder:
         self._times = times[np.append(True, times[1:] != times[:-1])] if len(times) else times
         self._num_tracks = num_tracks
         # Ranks instead of times: the key fits 64 bits whatever the file's span.
-        self._keys = track[rows] * np.int64(len(self._times)) + np.searchsorted(self._times, ts[rows])
+        self._keys = track[rows].astype(np.int64) * len(self._times) + np.searchsorted(self._times, ts[rows])
 
     def last_at_or_before(self, track: NDArray[np.int32], ts: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each (track, ts) the last row of the track that starts then or before, -1 for none."""
         if not len(self.rows):
             return np.full(len(ts), -1, np.int64)
         rank = np.searchsorted(self._times, ts, side="right") - 1
-        wanted = track * np.int64(len(self._times)) + rank
+        wanted = track.astype(np.int64) * len(self._times) + rank
         place = np.searchsorted(self._keys, wanted, side="right") - 1
-        low = track * np.int64(len(self._times))
+        low = track.astype(np.int64) * len(self._times)
         found = (place >= 0) & (rank >= 0) & (self._keys[place] >= low)
         return np.where(found, self.rows[place], -1)
 
@@ -128,6 +128,8 @@ def flow_ends(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
     track, ts = trace.array("flow", "track_id")[rows], trace.array("flow", "ts")[rows]
     slice_track, slice_ts, end = trace.array("slice", "track_id"), trace.array("slice", "ts"), trace.end
     bound = np.full(len(rows), -1, np.int32)
+    if not len(slice_ts):
+        return bound
     roles, order = trace.roles, trace.track_order
     words = trace.words("flow", "category")
     category = trace.array("flow", "category")[rows]

@@ -59,7 +59,7 @@ def find_steps(slices: Slices) -> Steps:
     left out, on whatever thread.
     """
     for pattern in _STEP_MARKS:
-        marked = pc.match_substring_regex(slices.names, pattern).to_numpy(zero_copy_only=False)
+        marked = named_like(slices.names, pattern)
         if not marked.any():
             continue
         row = np.flatnonzero(marked[slices.name] & role_mask(slices.role, (Role.OP, Role.ANNOTATION)))
@@ -76,6 +76,11 @@ def find_steps(slices: Slices) -> Steps:
         return Steps(row.astype(np.int32), np.array(numbers, np.int64), ts, end - ts)
     empty = np.zeros(0, np.int64)
     return Steps(empty.astype(np.int32), empty, empty, empty)
+
+
+def named_like(names: pa.StringArray, pattern: str) -> NDArray[np.bool_]:
+    """Which names match (RE2): a bool a code, and False at the end, where code -1 (no name) looks."""
+    return np.append(pc.match_substring_regex(names, pattern).to_numpy(zero_copy_only=False), False)
 
 
 def step_at(steps: Steps, ts: NDArray[np.int64]) -> Rows:
@@ -216,7 +221,7 @@ def find_forward_ops(slices: Slices, op_row: Rows, sequence: NDArray[np.int64], 
     numbered = np.flatnonzero((sequence != NULL_INT64) & (slices.role[op_row] == Role.OP))
     if not len(numbered):
         return forward_op
-    named = pc.match_substring_regex(slices.names, _BACKWARD_NAME).to_numpy(zero_copy_only=False)
+    named = named_like(slices.names, _BACKWARD_NAME)
     known_thread = thread[numbered] != NULL_INT64
     is_backward = known_thread | named[slices.name[op_row[numbered]]]
     backward, forward = numbered[is_backward], numbered[~is_backward]
@@ -240,7 +245,7 @@ def _forward_tracks(thread: NDArray[np.int64], match: NDArray[np.int64], track: 
     numbers, number = np.unique(thread[known], return_inverse=True)
     matched = match[known] >= 0
     width = int(track.max()) + 1
-    votes, count = np.unique(number[matched] * np.int64(width) + track[match[known][matched]], return_counts=True)
+    votes, count = np.unique(number[matched].astype(np.int64) * width + track[match[known][matched]], return_counts=True)
     best = np.full(len(numbers), -1, np.int32)
     order = np.argsort(count, kind="stable")
     best[votes[order] // width] = votes[order] % width  # the last assignment stays: the most votes
