@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 from profsuite.trace.readers import values
 from profsuite.trace.readers.args import Shapes, UnfitError
 from profsuite.trace.readers.bulk import floats, integers, times
-from profsuite.trace.readers.columns import AXES, DTYPE, GROUPS, KIND, NULL, SLICE_GROUPS, TRIGGERS, Columns
-from profsuite.trace.readers.fields import NULL_INT64
+from profsuite.trace.readers.columns import AXES, DTYPE, KIND, NULL, SLICE_GROUPS, TRIGGERS, Columns
+from profsuite.trace.readers.fields import GROUPS, NULL_INT64
 from profsuite.trace.readers.lenient import parse_event
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _NULL: Final = Raw(b"null")
 _NO_ARGS: Final = Raw(b"{}")
 # Written so, it is the text "-0"; as an integer the sign is lost.
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\n\r,\]}])")
+_ALONE: Final = re.compile("[MC]")
 _MAX_TEXTS: Final = 1 << 17
 
 
@@ -74,15 +75,20 @@ class Batch:
         self.texts = _Texts()
         self.track_codes: dict[tuple[int | str | None, int | str | None], int] = {}
 
+    def known(self, pool: str) -> set[str | None]:
+        """The strings that a pool has already, and None."""
+        return {None, *self._columns.pools[pool]}
+
     def read(self, data: bytes, at: int, base: int) -> int:
         """Read events from the one at ``at``; where the next begins, 0 if the first has to be read alone.
 
         ``base`` is the file's offset of ``data[0]``.
         """
+        failed = False
         while True:
             cut = _last_event(data, at, at + self._window)
             if cut is None:
-                if self._window >= LARGEST or at + self._window >= len(data):
+                if failed or self._window >= LARGEST or at + self._window >= len(data):
                     return 0
                 self._window *= 2
                 continue
@@ -93,12 +99,13 @@ class Batch:
                 if self._window <= SMALLEST:
                     return 0
                 self._window = max(self._window // 4, SMALLEST)
+                failed = True
                 continue
             self._window = min(self._window * 2, LARGEST)
             return after
 
     def _read(self, text: bytes, offset: int) -> None:
-        if _MINUS_ZERO.search(text):
+        if b"-0" in text and _MINUS_ZERO.search(text):
             raise UnfitError
         events = self._decoder.decode(b"[" + text + b"]")
         starts = _starts(text)
@@ -106,7 +113,10 @@ class Batch:
             starts = self._exact_starts(text)
         offsets = starts + offset
         phases = [event.ph or "" for event in events]
-        alone = [number for number, phase in enumerate(phases) if phase in ("M", "C")]
+        letters = "".join(phases)
+        if set(map(len, phases)) != {1} or not letters.isascii():
+            raise UnfitError
+        alone = [match.start() for match in _ALONE.finditer(letters)]
         runs: list[_Run | int] = []
         first = 0
         for number in [*alone, len(events)]:
@@ -182,12 +192,10 @@ class _Run:
         self.batch = batch
         self.num_events = len(events)
         self.unsupported: list[tuple[str, int]] = []
-        if any(len(phase) != 1 for phase in phases):
-            raise UnfitError
         ts = times([event.ts for event in events])
         if (ts == NULL_INT64).any():
             raise UnfitError
-        codes = np.frombuffer("".join(phases).encode("ascii", "replace"), np.uint8)
+        codes = np.frombuffer("".join(phases).encode(), np.uint8)
         supported = _IS_READ[codes]
         if not supported.all():
             kept = np.flatnonzero(supported)
@@ -206,19 +214,34 @@ class _Run:
         self.instants = np.flatnonzero(is_instant & ~is_memory)
         self.memory = np.flatnonzero(is_memory)
         self._prepare_slices()
+        if "op" in self.found and "sync" in self.found:
+            # They share a pool, whose codes are given in the order of the events.
+            known = batch.known("misc")
+            for field in ("kernel_backend", "kernel_file"):
+                for _, fields in self.found["op"]:
+                    if not known.issuperset(fields.get(field, ())):
+                        raise UnfitError
         flows = [events[i].id for i in self.flows.tolist()]
         if None in flows:
             raise UnfitError
         self.flow_ids = integers(flows)
-        self.flow_texts = [i if type(i) is str else str(i) for i in flows]
-        memory = [events[i].args for i in self.memory.tolist()]
+        no_number = (self.flow_ids == NULL_INT64).tolist()
+        self.flow_texts = [str(i) if text else None for i, text in zip(flows, no_number, strict=True)]
         self.memory_fields: dict[str, NDArray[Any]] = {}
-        if memory:
-            shape = batch.shapes.of("[memory]")
-            decoded = shape.decode(b"[" + b",".join(memory) + b"]")
-            for group, field, get in shape.fields:
-                if group == "memory":
-                    self.memory_fields[field] = integers(list(map(get, decoded)))
+        if len(self.memory):
+            self._prepare_memory()
+
+    def _prepare_memory(self) -> None:
+        shape = self.batch.shapes.of("[memory]")
+        decoded = shape.decode(b"[" + b",".join([self.events[i].args for i in self.memory.tolist()]) + b"]")
+        present = np.zeros(len(decoded), bool)
+        for group, field, get in shape.fields:
+            if group == "memory":
+                self.memory_fields[field] = column = integers(list(map(get, decoded)))
+                if (group, field) in TRIGGERS:
+                    present |= column != NULL_INT64
+        if not present.all():  # without one of its fields it is an instant
+            raise UnfitError
 
     def _prepare_slices(self) -> None:
         slices = [self.events[i] for i in self.slices.tolist()]
@@ -264,9 +287,10 @@ class _Run:
                 columns[field] = np.array([1 if v is True else 0 if v is False else -1 for v in found], np.int8)
                 there = columns[field] >= 0
             elif kind == "grid":
-                there = np.array([v is not None for v in found])
+                there = np.zeros(len(where), bool)
                 for axis, name in enumerate(AXES):
                     columns[field + name] = integers([v[axis] if v and len(v) > axis else None for v in found])
+                    there |= columns[field + name] != NULL_INT64
             else:
                 if kind == "json":
                     found = list(map(self.batch.texts.__getitem__, map(bytes, found)))
@@ -295,12 +319,21 @@ class _Run:
         named = np.ones(len(self.events), bool)
         named[self.ends] = False
         named[self.memory] = False
-        names = _coded(columns.pools["name"], self.names, named)
-        categories = _coded(columns.pools["category"], [event.cat for event in self.events], named)
-        common = {"ts": self.ts, "track": tracks, "offset": self.offsets, "name": names, "category": categories}
+        names = _coded(columns.pools["name"], [name or "" for name in self.names], named)
+        categories = _coded(columns.pools["category"], [event.cat or "" for event in self.events], named)
+        common: dict[str, NDArray[Any]] = {
+            "ts": self.ts,
+            "track": tracks,
+            "offset": self.offsets,
+            "name": names,
+            "category": categories,
+        }
         self._add_slices(columns, common)
         _append(columns, "end", self.ends, common)
-        own = {"id": self.flow_ids, "id_text": _codes(columns.pools["flow_id"], self.flow_texts)}
+        own: dict[str, NDArray[Any]] = {
+            "id": self.flow_ids,
+            "id_text": _codes(columns.pools["flow_id"], self.flow_texts),
+        }
         _append(columns, "flow", self.flows, {**common, "phase": self.codes.astype(np.int8)}, own)
         _append(columns, "instant", self.instants, common)
         _append(columns, "memory", self.memory, common, self.memory_fields)
@@ -340,9 +373,7 @@ class _Run:
                 self._add_group(columns, group, self.found[group])
         columns.next_row += count
 
-    def _add_group(
-        self, columns: Columns, group: str, parts: list[tuple[NDArray[np.int64], dict[str, Any]]]
-    ) -> None:
+    def _add_group(self, columns: Columns, group: str, parts: list[tuple[NDArray[np.int64], dict[str, Any]]]) -> None:
         rows = np.concatenate([where for where, _ in parts])
         order = None
         if len(parts) > 1:

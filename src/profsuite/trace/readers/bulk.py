@@ -73,7 +73,7 @@ def _times_by_digits(text: bytes, count: int) -> NDArray[np.int64] | None:
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     digits = text.replace(b".", b"").replace(b"\n", b"")
-    strings = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(digits))
+    strings = pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(digits))
     try:
         whole = pc.cast(strings, pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
@@ -81,4 +81,5 @@ def _times_by_digits(text: bytes, count: int) -> NDArray[np.int64] | None:
     scale = _SCALE[decimals]
     if (np.abs(whole) > values.LIMIT_NS // scale).any():
         return None
-    return whole * scale  # type: ignore[no-any-return]
+    scaled: NDArray[np.int64] = whole * scale
+    return scaled

@@ -28,10 +28,10 @@ NULL: Final[dict[Kind, float]] = {
     "text": NULL_CODE, "json": NULL_CODE,
 }  # fmt: skip
 KIND: Final = {(group, name): kind for group, fields in GROUPS.items() for name, kind, _ in fields}
-POOL: Final = {(group, name): pool for group, fields in GROUPS.items() for name, _, pool in fields if pool}
 AXES: Final = ("_x", "_y", "_z")
 SLICE_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
 """Groups whose rows belong to a slice, in the order in which one event fills them."""
+READ_PHASES: Final = frozenset("XBEstfCiIRM")
 TRIGGERS: Final = frozenset((group, field) for _, group, field, alone in ARGS if alone)
 BY_KEY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     **{key: ((group, field),) for key, group, field, _ in ARGS},
@@ -113,9 +113,9 @@ class Columns:
         """The number of a track, a new one if it is not known."""
         return self.tracks.setdefault((pid, tid), len(self.tracks))
 
-    def add(self, event: Event, offset: int) -> bool:
-        """Add the rows of an event that begins at ``offset``; False if it has to be dropped."""
-        return _Rows(self, event, offset).add()
+    def add(self, event: Event, offset: int) -> None:
+        """Add the rows of an event that begins at ``offset``, or the remark that it is dropped."""
+        _Rows(self, event, offset).add()
 
 
 class _Rows:
@@ -127,20 +127,23 @@ class _Rows:
         self.offset = offset
         self.repaired = event.repaired
 
-    def add(self) -> bool:
-        members = self.event.members
-        raw = members.get("ph", b"null")
-        phase = values.text(raw)[0] if raw[:1] == b'"' else None
-        if phase is None or len(phase) != 1:
-            return False
-        ts = values.time_ns(members["ts"]) if "ts" in members else None
-        if phase != "M":
-            if ts is None:
-                return False
-            if phase in "stf" and members.get("id", b"null") == b"null":
-                return False
-        columns = self.columns
+    def add(self) -> None:
+        members, columns = self.event.members, self.columns
         columns.num_events += 1
+        phase = self.event.phase
+        ts = values.time_ns(members.get("ts", b"null"))
+        no_id = phase in "stf" and members.get("id", b"null") == b"null"
+        if phase != "M" and (ts is None or no_id):
+            columns.remark("dropped", self.offset)
+            return
+        if phase not in READ_PHASES:
+            columns.unsupport(phase, self.offset)
+        else:
+            self._add(phase, ts)
+        if self.repaired:
+            columns.remark("repaired", self.offset)
+
+    def _add(self, phase: str, ts: int | None) -> None:
         if phase == "M":
             self._meta()
         elif phase in "XB":
@@ -148,28 +151,12 @@ class _Rows:
         elif phase == "E":
             self._row("end", {"ts": ts, "track": self._track()})
         elif phase in "stf":
-            self._row(
-                "flow",
-                {
-                    "ts": ts, "track": self._track(), "phase": ord(phase), "name": self._own("flow", "name"),
-                    "category": self._own("flow", "category", "cat"),
-                    "id": values.integer(members["id"]), "id_text": self._own("flow", "id_text", "id"),
-                },
-            )  # fmt: skip
+            self._flow(ts, phase)
         elif phase == "C":
             self._counter(ts)
-        elif phase in "iIR":
-            if values.text(members.get("name", b"null"))[0] == "[memory]":
-                self._memory(ts)
-            else:
-                track = self._track()
-                name, category = self._own("instant", "name"), self._own("instant", "category", "cat")
-                self._row("instant", {"ts": ts, "track": track, "name": name, "category": category})
-        else:
-            columns.unsupport(phase, self.offset)
-        if self.repaired:
-            columns.remark("repaired", self.offset)
-        return True
+        elif values.text(self.event.members.get("name", b"null"))[0] != "[memory]" or not self._memory(ts):
+            track, name, category = self._track(), self._own("name", "name"), self._own("cat", "category")
+            self._row("instant", {"ts": ts, "track": track, "name": name, "category": category})
 
     def _row(self, group: str, fields: Mapping[str, float | None]) -> None:
         """Append a row; ``offset`` fills itself."""
@@ -184,8 +171,20 @@ class _Rows:
         self.repaired = self.repaired or repaired
         return self.columns.pools[pool][value]
 
-    def _own(self, group: str, field: str, key: str | None = None) -> int | None:
-        return self._text(POOL[group, field], self.event.members.get(key or field, b"null"))
+    def _own(self, key: str, pool: str) -> int | None:
+        """The code of a member's text, "" where the event has none."""
+        raw = self.event.members.get(key, b"null")
+        return self._text(pool, b'""' if raw == b"null" else raw)
+
+    def _flow(self, ts: int | None, phase: str) -> None:
+        raw = self.event.members["id"]
+        number = values.integer(raw)
+        row = {
+            "ts": ts, "track": self._track(), "phase": ord(phase), "name": self._own("name", "name"),
+            "category": self._own("cat", "category"), "id": number,
+            "id_text": self._text("flow_id", raw) if number is None else None,
+        }  # fmt: skip
+        self._row("flow", row)
 
     def _track(self) -> int:
         parts = []
@@ -209,8 +208,8 @@ class _Rows:
         found = self._args()
         own = found.pop("slice", {})
         row = {
-            "ts": ts, "dur": duration, "track": self._track(), "name": self._own("slice", "name"),
-            "category": self._own("slice", "category", "cat"),
+            "ts": ts, "dur": duration, "track": self._track(), "name": self._own("name", "name"),
+            "category": self._own("cat", "category"),
             "correlation": values.integer(own.get("correlation", b"null")),
             "external": values.integer(own.get("external", b"null")),
         }  # fmt: skip
@@ -248,9 +247,9 @@ class _Rows:
                 value = values.boolean(raw)
                 there = value is not None
             elif kind == "grid":
-                there = raw[:1] == b"["
-                for axis, part in zip(AXES, elements(raw, 3) if there else (), strict=False):
-                    fields[field + axis] = values.integer(part)
+                parts = [values.integer(part) for part in (elements(raw, 3) if raw[:1] == b"[" else ())]
+                fields.update((field + axis, part) for axis, part in zip(AXES, parts, strict=False))
+                there = any(part is not None for part in parts)
                 value = None
             else:
                 value = None
@@ -258,30 +257,30 @@ class _Rows:
             present = present or (there and (group, field) in TRIGGERS)
         return fields, present
 
-    def _intern(
-        self, group: str, fields: dict[str, float | None], raws: dict[str, bytes]
-    ) -> dict[str, float | None]:
+    def _intern(self, group: str, fields: dict[str, float | None], raws: dict[str, bytes]) -> dict[str, float | None]:
         for name, kind, pool in GROUPS[group]:
             if name in raws and kind in ("text", "json"):
                 fields[name] = self._text(pool, raws[name])
         return fields
 
-    def _memory(self, ts: int | None) -> None:
-        fields, _ = self._coerce("memory", self._args().get("memory", {}))
-        self._row("memory", {**fields, "ts": ts, "track": self._track()})
+    def _memory(self, ts: int | None) -> bool:
+        fields, present = self._coerce("memory", self._args().get("memory", {}))
+        if present:
+            self._row("memory", {**fields, "ts": ts, "track": self._track()})
+        return present
 
     def _counter(self, ts: int | None) -> None:
         for key, raw in (self.event.args or {}).items():
             if values.is_number(raw):
+                track, name = self._track(), self._own("name", "name")
                 self.repaired = self.repaired or key in self.event.odd_keys
-                track, name = self._track(), self._own("counter", "name")
                 series, value = self.columns.pools["series"][key], values.real(raw)
                 self._row("counter", {"ts": ts, "track": track, "name": name, "series": series, "value": value})
 
     def _meta(self) -> None:
         for key, raw in (self.event.args or {}).items():
             if raw != b"null":
+                name, track = self._own("name", "meta_name"), self._track()
                 self.repaired = self.repaired or key in self.event.odd_keys
-                name, track = self._own("meta", "name"), self._track()
                 code = self.columns.pools["meta_key"][key]
                 self._row("meta", {"name": name, "track": track, "key": code, "value": self._text("meta_value", raw)})

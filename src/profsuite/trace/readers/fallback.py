@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,7 +27,6 @@ STEP: Final = 1 << 20
 """Bytes gathered before the next look at them."""
 EVENT_LIMIT: Final = 64 << 20
 MEMBER_LIMIT: Final = 16 << 20
-_MEMBER_SLACK: Final = 1 << 20
 _TAIL_KEPT: Final = 64 << 20
 """How far back from the end of the file a lost end of the array is looked for."""
 _FREE_TRIES: Final = 16 << 20
@@ -39,7 +38,7 @@ _NEXT_EVENT: Final = re.compile(rb"[{\]]")
 _CANDIDATE: Final = re.compile(rb"[,\[\]}][ \t\n\r]*\{")
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"[ \t\n\r]*:[ \t\n\r]*\[')
 _EVENTS_KEY_BEGUN: Final = re.compile(rb'"traceEvents"[ \t\n\r]*:?[ \t\n\r]*\Z')
-_ARRAY_END: Final = re.compile(rb"\][ \t\n\r]*([,}]|\Z)")
+_ARRAY_END: Final = re.compile(rb"\][ \t\n\r]*([,}\"]|\Z)")
 
 
 class Scanner:
@@ -66,7 +65,6 @@ class Scanner:
         self._has_events = False
         self._state: Callable[[], bool] = self._begin
         self._after_event = False  # an event was read and no comma since
-        self._between_members = False
         self._lost: _Lost | None = None
 
     @property
@@ -76,7 +74,7 @@ class Scanner:
 
     @property
     def num_events(self) -> int:
-        """Events read, without the dropped ones."""
+        """Events seen, also those that were dropped."""
         return self._columns.num_events
 
     @property
@@ -160,56 +158,48 @@ class Scanner:
 
     def _members(self) -> bool:
         """Between top-level members, before or after the events."""
-        if not self._skip_space():
-            if self._final:
-                self._end_early(self._base + len(self._data))
-            return False
+        match = _SEPARATORS.match(self._data, self._at)
+        self._at = match.end() if match else self._at
         byte = self._data[self._at : self._at + 1]
+        if not byte:
+            if self._final:
+                self._end_early(self._base + self._at)
+            return False
         if byte == b"}":
             self._at += 1
             self._state = self._trailing
-            return True
-        if self._between_members:
-            if byte != b",":
-                return self._bad_member()
-            self._at += 1
-            self._between_members = False
             return True
         return self._member()
 
     def _member(self) -> bool:
         start = self._at
-        cut = start + MEMBER_LIMIT + _MEMBER_SLACK
+        cut = min(start + EVENT_LIMIT, len(self._data))
         try:
-            key, value, end, repaired = _parse_member(self._data, start, min(cut, len(self._data)))
+            member = _parse_member(self._data, start, cut)
         except BrokenError as broken:
-            if broken.ran_out and len(self._data) <= cut:
+            if broken.ran_out and cut == len(self._data):
                 if not self._final:
                     return False
                 if self._has_events:
                     self._end_early(self._base + start)
                     return False
             return self._bad_member()
-        if key == "traceEvents" and value == b"[":
-            self._at = end
+        self._at = member.end
+        if member.opens_events:
             self._open_events()
-            return True
-        if len(value) > MEMBER_LIMIT:
-            return self._bad_member()
-        self._at = end
-        self._between_members = True
-        self._keep_member(key, value, self._base + start, repaired)
+        else:
+            self._keep_member(member, self._base + start)
         return True
 
-    def _keep_member(self, key: str, value: bytes, offset: int, repaired: bool) -> None:
-        try:
-            content = value.decode()
-        except UnicodeDecodeError:
-            content, repaired = value.decode(errors="replace"), True
-        if repaired:
+    def _keep_member(self, member: _Member, offset: int) -> None:
+        if member.repaired:
             self._columns.remark("repaired", offset)
-        if key != "traceEvents":
-            self.header.append((key, content))
+        if member.key == "traceEvents":
+            return  # no array, so no events
+        if len(member.value) > MEMBER_LIMIT:
+            self._columns.remark("dropped", offset)
+        else:
+            self.header.append((member.key, member.value.decode(errors="replace")))
 
     def _bad_member(self) -> bool:
         offset = self._base + self._at
@@ -267,11 +257,10 @@ class Scanner:
                     continue
                 if not self._event():
                     return False
-                if self._lost is not None:
+                if self._lost is not None:  # it was dropped
                     return True
             elif byte == b"]":
                 self._at += 1
-                self._between_members = True
                 self._state = self._members if self._is_object else self._trailing
                 return True
             elif byte:
@@ -305,23 +294,21 @@ class Scanner:
             ran_out = broken.ran_out and cut == len(self._data)
             if ran_out and not self._final:
                 return False
-            failed = broken.at
         else:
             event.repaired = event.repaired or self._after_event
-            if self._columns.add(event, offset):
-                self._at = event.end
-                self._after_event = True
-                self._lost = None
-                return True
-            ran_out = False
-            failed = event.end
-        if self._lost is None:
-            self._lost = _Lost(offset)
-        self._lost.begin(offset, self._base + failed, ran_out)
+            self._columns.add(event, offset)
+            self._at = event.end
+            self._after_event = True
+            return True
+        self._lost = _Lost(offset, ran_out)
         if not ran_out:
-            self._columns.remark("dropped", offset)
+            self._drop(offset)
         self._state = self._resume
         return True
+
+    def _drop(self, offset: int) -> None:
+        self._columns.num_events += 1
+        self._columns.remark("dropped", offset)
 
     def _resume(self) -> bool:
         """After a dropped event: find the next one."""
@@ -343,17 +330,16 @@ class Scanner:
                 if broken.ran_out and not self._final and cut == len(data):
                     lost.next = self._base + start
                     return self._forget()
-                failed = broken.at
-            else:
-                if "ph" in event.members:
-                    if lost.ran_out:
-                        self._columns.remark("dropped", lost.offset)
-                    self._at = start
-                    self._after_event = False
-                    self._state = self._events
-                    return True
-                failed = event.end
-            lost.failed(self._base + start, self._base + failed)
+                lost.failed(self._base + start, self._base + broken.at)
+                continue
+            if lost.ran_out:
+                self._drop(lost.offset)
+            self._columns.add(event, self._base + start)
+            self._lost = None
+            self._at = event.end
+            self._after_event = True
+            self._state = self._events
+            return True
         lost.next = max(lost.next, self._base + len(data))
         if not self._final:
             return self._forget()
@@ -378,7 +364,7 @@ class Scanner:
             return
         data = self._data
         first = max(lost.offset + 1, self.num_bytes - _TAIL_KEPT) - self._base
-        search = _Lost(self._base + first)
+        search = _Lost(self._base + first, False)
         search.next = self._base + first
         for match in _ARRAY_END.finditer(data, first):
             start = match.start()
@@ -389,8 +375,8 @@ class Scanner:
             except BrokenError as broken:
                 search.failed(self._base + start, self._base + broken.at)
                 continue
-            for key, value, at, repaired in members:
-                self._keep_member(key, value, self._base + at, repaired)
+            for at, member in members:
+                self._keep_member(member, self._base + at)
             return
         if self._is_object:
             self._columns.remark("truncated", self.num_bytes)
@@ -399,55 +385,60 @@ class Scanner:
 class _Lost:
     """A search for the next event: linear, however much of it fails."""
 
-    def __init__(self, offset: int) -> None:
-        self.chain = offset  # where the first of the events dropped in a row began
-        self.offset = offset
-        self.ran_out = False
+    def __init__(self, offset: int, ran_out: bool) -> None:
+        self.offset = offset  # of the event that broke
+        self.ran_out = ran_out  # it did so for want of data
         self.next = offset + 1  # candidates before are done with
         self.spent = 0
-
-    def begin(self, offset: int, failed: int, ran_out: bool) -> None:
-        """The event at ``offset`` is dropped; parsing it got to ``failed``."""
-        self.offset = offset
-        self.ran_out = ran_out
-        self.failed(offset, failed)
 
     def failed(self, start: int, end: int) -> None:
         """A candidate at ``start`` failed at ``end``."""
         self.spent += end - start
-        over = self.spent > _FREE_TRIES + 4 * (start - self.chain)
+        over = self.spent > _FREE_TRIES + 4 * (start - self.offset)
         self.next = max(end, start + 1) if over else start + 1
 
 
-def _parse_member(data: bytes, start: int, end: int) -> tuple[str, bytes, int, bool]:
-    """Key, raw value, end and whether repaired of a top-level member; for the events the value is ``[``."""
+class _Member(NamedTuple):
+    """A top-level member; ``opens_events``: it is the events' array, of which only ``[`` was read."""
+
+    key: str
+    value: bytes
+    end: int
+    repaired: bool
+    opens_events: bool
+
+
+def _parse_member(data: bytes, start: int, end: int) -> _Member:
+    """The top-level member at ``start``; ``BrokenError`` if it is none."""
     parser = Parser(data, end)
     after = parser.key(start, False)
-    key, repaired = values.text(data[start:after])
+    key = values.text(data[start:after])[0] or ""
     at = parser.colon(after)
     if key == "traceEvents" and data[at : at + 1] == b"[":
-        return key, b"[", at + 1, False
+        return _Member(key, b"", at + 1, False, True)
     after = parser.value(at, True, 0)
-    return key or "", data[at:after], after, repaired or parser.repaired
+    follows = parser.space(after)
+    if data[follows : follows + 1] not in (b",", b"}"):
+        raise BrokenError(follows, False)
+    return _Member(key, data[at:after], after, parser.repaired, False)
 
 
-def _parse_rest(data: bytes, at: int, is_object: bool) -> list[tuple[str, bytes, int, bool]]:
+def _parse_rest(data: bytes, at: int, is_object: bool) -> list[tuple[int, _Member]]:
     """The members from after the events' array to the end of the file; ``BrokenError`` if it is not that."""
     found = []
-    if is_object:
-        parser = Parser(data, len(data))
-        at = parser.space(at)
-        while data[at : at + 1] != b"}":
-            if data[at : at + 1] != b",":
-                raise BrokenError(at, False)
-            at = parser.space(at + 1)
-            if data[at : at + 1] != b"}":
-                key, value, end, repaired = _parse_member(data, at, len(data))
-                if value == b"[" or len(value) > MEMBER_LIMIT:
-                    raise BrokenError(at, False)
-                found.append((key, value, at, repaired))
-                at = parser.space(end)
-        at += 1
+    while is_object:
+        match = _SEPARATORS.match(data, at)
+        at = match.end() if match else at
+        if data[at : at + 1] == b"}":
+            at += 1
+            break
+        if at >= len(data):
+            raise BrokenError(at, True)
+        member = _parse_member(data, at, len(data))
+        if member.opens_events:
+            raise BrokenError(member.end, False)
+        found.append((at, member))
+        at = member.end
     rest = _NOT_SPACE.search(data, at)
     if rest:
         raise BrokenError(rest.start(), False)

@@ -38,16 +38,18 @@ class Event:
     ends, ``repaired`` whether a stray quote was taken into a string.
     """
 
-    __slots__ = ("args", "end", "members", "odd_keys", "repaired")
+    __slots__ = ("args", "end", "members", "odd_keys", "phase", "repaired")
 
     def __init__(
         self,
+        phase: str,
         members: dict[str, bytes],
         args: dict[str, bytes] | None,
         odd_keys: set[str],
         end: int,
         repaired: bool,
     ) -> None:
+        self.phase = phase
         self.members = members
         self.args = args
         self.odd_keys = odd_keys
@@ -92,12 +94,15 @@ class Parser:
             position = quote + 1
 
     def value(self, at: int, stray_quotes: bool, depth: int) -> int:
-        """The end of the value that starts at ``at``, inside ``depth`` containers."""
+        """The end of the value that starts at ``at``, inside ``depth`` containers.
+
+        ``stray_quotes``: whether a string may hold unescaped ones; those inside a container may.
+        """
         byte = self.data[at]
         if byte == _QUOTE:
             return self.string(at, stray_quotes)
         if byte in (_OPEN_OBJECT, _OPEN_ARRAY):
-            return self._container(at, stray_quotes, depth)
+            return self._container(at, depth)
         return self._scalar(at)
 
     def _scalar(self, at: int) -> int:
@@ -108,7 +113,7 @@ class Parser:
             raise BrokenError(self.end, True)
         return match.end()
 
-    def _container(self, at: int, stray_quotes: bool, depth: int) -> int:
+    def _container(self, at: int, depth: int) -> int:
         """The end of the array or object at ``at``: of what is inside only strings and brackets count."""
         data, end = self.data, self.end
         stack = bytearray()
@@ -120,7 +125,7 @@ class Parser:
             at = match.start()
             byte = data[at]
             if byte == _QUOTE:
-                at = self.string(at, stray_quotes)
+                at = self.string(at, True)
                 continue
             if byte in (_OPEN_OBJECT, _OPEN_ARRAY):
                 stack.append(byte + 2)  # in ASCII each closing bracket is two after its opening one
@@ -149,7 +154,7 @@ class Parser:
         """The members of the object at ``at`` (key -> where its value is) and its end.
 
         A later member of the same key takes the place of the earlier.  ``own``: the event itself,
-        whose strings end at the first unescaped quote but in ``args``, which fill ``self.args``.
+        whose strings end at their first unescaped quote but in ``args``, which fill ``self.args``.
         """
         data = self.data
         found: dict[str, Span] = {}
@@ -182,7 +187,7 @@ class Parser:
             self.args, end = self.members(at, own=False)
             return end
         self.args = None
-        return self.value(at, self.data[at] == _OPEN_ARRAY, 1)
+        return self.value(at, True, 1)
 
 
 @lru_cache(4096)
@@ -192,22 +197,29 @@ def _key_text(key: bytes) -> tuple[str, bool]:
 
 
 def parse_event(data: bytes, start: int, end: int) -> Event:
-    """The event whose ``{`` is at ``start``; ``BrokenError`` if it does not follow the grammar before ``end``."""
+    """The event whose ``{`` is at ``start``.
+
+    ``BrokenError`` if it does not follow the grammar before ``end`` or has no ``ph`` of one character.
+    """
     parser = Parser(data, end)
     found, after = parser.members(start, own=True)
+    first, last = found.get("ph", (0, 0))
+    phase = text(data[first:last])[0] if last and data[first] == _QUOTE else None
+    if phase is None or len(phase) != 1:
+        raise BrokenError(after, False)
     members = {name: data[at:stop] for name, (at, stop) in found.items()}
     args = None if parser.args is None else {name: data[at:stop] for name, (at, stop) in parser.args.items()}
-    return Event(members, args, parser.odd_keys, after, parser.repaired)
+    return Event(phase, members, args, parser.odd_keys, after, parser.repaired)
 
 
 def elements(raw: bytes, count: int) -> list[bytes]:
-    """The raw text of up to ``count`` first elements of an array, up to the first that is no JSON."""
+    """The raw text of up to ``count`` first elements of an array, up to the first that is no scalar or string."""
     parser = Parser(raw, len(raw))
     parts: list[bytes] = []
     try:
         at = parser.space(1)
-        while len(parts) < count:
-            end = parser.value(at, True, 0)
+        while len(parts) < count and raw[at] not in (_OPEN_OBJECT, _OPEN_ARRAY):
+            end = parser.value(at, False, 0)
             parts.append(raw[at:end])
             at = parser.space(end)
             if raw[at] != _COMMA:
