@@ -8,8 +8,8 @@ from html import escape
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
-from profsuite.exporters.sections import document, ranks_table
-from profsuite.exporters.units import percent, plural
+from profsuite.exporters.sections import document, ranks_table, ranks_title
+from profsuite.exporters.units import percent
 
 NAME_WIDTH = 80
 
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
 
 def render_ranks(reports: Sequence[Report]) -> str:
     """One document: a table of all ranks, then each rank's report."""
-    title = plural(len(reports), "rank")
+    title = ranks_title(reports)
     body = [f"<h1>{title}</h1>", *_table(ranks_table(reports))]
     for report in reports:
         body += ["<hr>", *_document(document(report), 2)]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
-from profsuite.exporters.sections import document, ranks_table
-from profsuite.exporters.units import percent, plural
+from profsuite.exporters.sections import document, ranks_table, ranks_title
+from profsuite.exporters.units import percent
 
 NAME_WIDTH = 100
 
@@ -23,7 +23,7 @@ def render(report: Report) -> str:
 
 def render_ranks(reports: Sequence[Report]) -> str:
     """A table of all ranks, then each rank's report."""
-    lines = [f"# {plural(len(reports), 'rank')}", "", *_table(ranks_table(reports))]
+    lines = [f"# {ranks_title(reports)}", "", *_table(ranks_table(reports))]
     for report in reports:
         lines += ["", *_document(document(report), "##")]
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +15,7 @@ from profsuite.analyzers.ops import OpRow, OpTable
 from profsuite.analyzers.report import Report
 from profsuite.analyzers.steps import StepRow, StepSummary
 from profsuite.exporters.document import Advice, Bar, Bars, Cell, Column, Document, Name, Section, Table
-from profsuite.exporters.names import printable
+from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.units import count, duration, percent, plural, size
 
 CAUSES = {
@@ -55,6 +56,9 @@ DEVICE_PARTS = {
 SORTED_BY = {"device_self_ns": "GPU self time", "host_self_ns": "host self time"}
 """What the ops are sorted by, in words."""
 
+NAME_WIDTH = 80
+"""Of a name within a sentence."""
+
 STEPS_SHOWN = 10
 THREADS_SHOWN = 8
 
@@ -86,25 +90,40 @@ def document(report: Report) -> Document:
 
 
 def ranks_table(reports: Sequence[Report]) -> Table:
-    """All ranks side by side: one row a device of a rank, or one a rank that used no device."""
+    """All traces side by side: one row a device of a rank, or one a rank that used no device.
+
+    Where ranks do not tell the traces apart, their files' names do.
+    """
     rows: list[tuple[Cell, ...]] = []
+    ranks = {report.rank for report in reports}
+    by_file = None in ranks or len(ranks) < len(reports)
     for report in reports:
-        rank = "?" if report.rank is None else str(report.rank)
+        rank = "" if report.rank is None else str(report.rank)
+        file = Name(re.split(r"[/\\]", report.source)[-1] if by_file else "")
         step = "" if report.steps is None or report.steps.mean_ns is None else duration(report.steps.mean_ns)
         first = Name(report.findings[0].title) if report.findings else ""
         for device in report.breakdown or (None,):
-            shares = None if device is None else device.shares
-            cells: list[Cell] = [rank, "" if device is None or device.device is None else str(device.device), step]
-            if shares is None:
+            ordinal = "" if device is None or device.device is None else str(device.device)
+            cells: list[Cell] = [file, rank, ordinal, step]
+            if device is None:
                 cells += [""] * 6
             else:
+                shares = device.shares
                 cells += [duration(shares.window_ns), _pct(shares.busy_pct)]
                 cells += [_of(getattr(shares, part), shares.window_ns) for part in DEVICE_PARTS]
             rows.append((*cells, first))
     titles = ("rank", "device", "step mean", "window", "busy", "compute", "comm", "copies", "idle")
     columns = [Column(title, optional=title in ("window", "copies")) for title in titles]
     caption = "Shares of each rank's window; comm and copies: the exposed part"
-    return _without_empty(caption, (*columns, Column("first finding", False, optional=True)), rows)
+    return _without_empty(
+        caption, (Column("file", False), *columns, Column("first finding", False, optional=True)), rows
+    )
+
+
+def ranks_title(reports: Sequence[Report]) -> str:
+    """``8 ranks``, or ``2 traces`` where they are not ranks of one job."""
+    ranks = {report.rank for report in reports}
+    return plural(len(reports), "trace" if None in ranks or len(ranks) < len(reports) else "rank")
 
 
 def _facts(report: Report) -> tuple[str, ...]:
@@ -145,7 +164,7 @@ def _advice(finding: Finding) -> Advice:
 def _evidence(evidence: Evidence) -> str:
     value, label = evidence.value, printable(evidence.label)
     if isinstance(value, str):
-        return f"{label}: {printable(value)}"
+        return f"{label}: {shorten(value, NAME_WIDTH)}"
     text = {"ns": duration, "%": percent, "bytes": size}.get(evidence.unit, count)(value)
     if evidence.unit not in ("ns", "%", "bytes", "count", ""):
         text += f" {printable(evidence.unit)}"

@@ -14,7 +14,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Advice, Bars, Document, Section, Table
 from profsuite.exporters.names import shorten
-from profsuite.exporters.sections import document, ranks_table
+from profsuite.exporters.sections import document, ranks_table, ranks_title
 from profsuite.exporters.units import percent, plural
 
 FINDINGS_SHOWN = 3
@@ -33,7 +33,7 @@ def render(report: Report, *, width: int = 80, color: bool = False) -> str:
 def render_ranks(reports: Sequence[Report], *, width: int = 80, color: bool = False) -> str:
     """A table of all ranks, then each rank's report."""
     console = _console(width, color)
-    console.print(Text(plural(len(reports), "rank"), style="bold underline"))
+    console.print(Text(ranks_title(reports), style="bold underline"))
     _write_block(console, ranks_table(reports))
     for report in reports:
         console.print(_blank())

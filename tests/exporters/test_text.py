@@ -102,10 +102,21 @@ def test_more_than_one_device_gives_a_table(report: Report) -> None:
 
 
 def test_ranks(report: Report, bare: Report) -> None:
-    out = text.render_ranks([report, msgspec.structs.replace(report, rank=3), bare], width=110)
+    out = text.render_ranks(
+        [report, msgspec.structs.replace(report, rank=3), msgspec.structs.replace(bare, rank=4)], width=110
+    )
     assert out.startswith("3 ranks\n")
     assert re.search(r"^ +3 +0 +500\.0 ms +1\.000 s +50\.0 %", out, flags=re.MULTILINE)
     assert out.count("Next: ") == 3
+
+
+def test_traces_that_are_not_ranks_of_one_job_are_told_apart_by_file(report: Report) -> None:
+    other = msgspec.structs.replace(report, source="runs/\x1b[2Jbefore.json")
+    out = text.render_ranks([report, other], width=110)
+    assert out.startswith("2 traces\n")
+    assert re.search(r"^ +resnet\.json\.gz +0 +0 +500\.0 ms", out, flags=re.MULTILINE)
+    assert "\ufffd[2Jbefore.json" in out
+    assert text.render_ranks([report, msgspec.structs.replace(report, rank=1)]).startswith("2 ranks\n")
 
 
 def test_next_command_is_safe_to_paste(report: Report) -> None:

@@ -38,13 +38,13 @@ class ProgressBar:
         if now - self._begin < PATIENCE_SECONDS or now - self._last < INTERVAL_SECONDS:
             return
         self._last = now
+        speed = f"{done / (now - self._begin) / 1e6:,.0f} MB/s"
         if self._bar is None:
-            self._show(done, total)
+            self._show(done, total, speed)
         if self._bar is not None and self._task is not None:
-            speed = f"{done / (now - self._begin) / 1e6:,.0f} MB/s"
             self._bar.update(self._task, completed=done, total=total, speed=speed)
 
-    def _show(self, done: int, total: int | None) -> None:
+    def _show(self, done: int, total: int | None, speed: str) -> None:
         from rich.console import Console
         from rich.markup import escape
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -58,7 +58,7 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task(escape(self._label), completed=done, total=total, speed="")
+        self._task = self._bar.add_task(escape(self._label), completed=done, total=total, speed=speed)
         self._bar.start()
 
     def __exit__(
