@@ -50,7 +50,7 @@ def verdict(analysis: Analysis) -> str:
     if computes >= BUSY or lost < MINOR:
         return _kernels(analysis, "")
     if computes >= MOSTLY_BUSY and lost < MODERATE:
-        return _kernels(analysis, f" Another {percent(lost)} ({ms(losses[largest])}) are lost to {_LOST_TO[largest]}.")
+        return _kernels(analysis, f"; another {percent(lost)} ({ms(losses[largest])}) go to {_LOST_TO[largest]}.")
     if largest in ("communication", "memcpy"):
         return _exposed(analysis, largest)
     return _idle(analysis, largest, losses[largest])
@@ -84,17 +84,17 @@ def _kernels(analysis: Analysis, besides: str) -> str:
         f"{_capital(name)} is busy {busy} of the time, so its kernels decide: the largest part of compute time goes "
         f"to {leading} ({percent(ns / total)}), the largest kernel is {short_name(top.name)} "
         f"({percent(top.total_ns / total)}). "
-        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides}"
+        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides or '; launching faster will not help.'}"
     )
 
 
 _KERNELS = {
-    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs will help; launching faster will not.",
-    "attention": "Check which attention backend runs, and its precision; launching faster will not help.",
-    "convolutions": "Try channels_last with bf16 or fp16; launching faster will not help.",
-    "optimizer updates": "Use the fused optimizer; launching faster will not help.",
+    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs will help",
+    "attention": "Check which attention backend runs, and its precision",
+    "convolutions": "Try channels_last with bf16 or fp16",
+    "optimizer updates": "Use the fused optimizer",
 }
-_OTHER_KERNELS = "Start with the largest kernels: fusing (torch.compile) and lower precision are the usual levers."
+_OTHER_KERNELS = "Start with the largest kernels, with fusion (torch.compile) and lower precision"
 
 
 def _exposed(analysis: Analysis, what: str) -> str:

@@ -55,7 +55,8 @@ def host_remedy(analysis: Analysis) -> str:
     split = analysis.idle[analysis.main].host
     common = (
         "Launch less: CUDA graphs (torch.compile(mode='reduce-overhead') or torch.cuda.graph) replay the whole step "
-        "with one call, torch.compile fuses small ops, a larger batch gives each launch more work."
+        "with one call, torch.compile fuses small ops, a larger batch gives each launch more work. The profiler itself "
+        "slows every op and call, most of all with stacks and shapes: compare the step time without it."
     )
     if split.python_ns >= max(split.op_ns, split.launch_ns):
         stacks = analysis.trace.num_rows("python_call") > 0

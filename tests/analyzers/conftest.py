@@ -1,0 +1,83 @@
+"""Tiny traces, written by hand in microseconds, and the real ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from profsuite.trace.load import load
+
+SHARED = Path(__file__).parents[3] / "shared"
+TRACES = SHARED / "traces"
+
+
+class Job:
+    """A trace under construction; every method adds one event, times are in microseconds."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.events = []
+        self.header = {}
+
+    def slice(self, category, name, ts, dur, tid=1, pid=100, **args):
+        self.events.append(
+            {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+        )
+        return self
+
+    def op(self, name, ts, dur, tid=1, **args):
+        return self.slice("cpu_op", name, ts, dur, tid, **args)
+
+    def python(self, name, ts, dur, tid=1):
+        return self.slice("python_function", name, ts, dur, tid)
+
+    def mark(self, name, ts, dur, tid=1):
+        return self.slice("user_annotation", name, ts, dur, tid)
+
+    def step(self, number, ts, dur):
+        return self.mark(f"ProfilerStep#{number}", ts, dur)
+
+    def call(self, name, ts, dur, correlation=None, tid=1):
+        args = {} if correlation is None else {"correlation": correlation}
+        return self.slice("cuda_runtime", name, ts, dur, tid, **args)
+
+    def launch(self, ts, dur, correlation, tid=1):
+        return self.call("cudaLaunchKernel", ts, dur, correlation, tid)
+
+    def kernel(self, ts, dur, correlation=0, name="gemm", stream=7, device=0, **args):
+        return self.slice(
+            "kernel", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
+        )
+
+    def memcpy(self, ts, dur, correlation=0, name="Memcpy HtoD (Pinned -> Device)", stream=7, device=0, **args):
+        return self.slice(
+            "gpu_memcpy", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
+        )
+
+    def trace(self):
+        path = self.folder / f"job{len(list(self.folder.iterdir()))}.json"
+        path.write_text(json.dumps({**self.header, "traceEvents": self.events}))
+        return load(path, cache=False)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """An empty ``Job``."""
+    return Job(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def real_trace():
+    """A function from the name of a real file to its ``Trace``; skips where the files are absent."""
+    loaded = {}
+
+    def get(name, reader="auto"):
+        if not (TRACES / name).exists():
+            pytest.skip(f"the real traces are not here: {TRACES / name}")
+        if (name, reader) not in loaded:
+            loaded[name, reader] = load(TRACES / name, cache=False, reader=reader)
+        return loaded[name, reader]
+
+    return get

@@ -1,0 +1,83 @@
+"""Host breakdown: the innermost slice decides, the parts sum to the window."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from profsuite.analyzers.host import host
+
+
+def parts(shares):
+    """The parts that are not nothing, in us."""
+    fields = msgspec.structs.asdict(shares)
+    window = fields.pop("window_ns")
+    assert sum(fields.values()) == window
+    return {name.removesuffix("_ns"): ns // 1000 for name, ns in fields.items() if ns}
+
+
+def test_the_innermost_slice_decides(job):
+    job.python("train.py(1): step", 0, 100).op("aten::linear", 10, 50).op("aten::addmm", 20, 30)
+    job.launch(25, 5, 1).call("cudaStreamSynchronize", 35, 10).kernel(30, 5, 1)
+    job.op("aten::add", 110, 10)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"python": 50, "op": 45, "launch": 5, "sync": 10, "unrecorded": 10}
+    assert (thread.thread, thread.num_launches) == ("thread 1", 1)
+
+
+def test_input_compile_and_gc_claim_all_inside_them(job):
+    job.mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 50).op("aten::stack", 10, 20)
+    job.python("torch/_dynamo/convert_frame.py(5): __call__", 50, 30).op("aten::mm", 55, 5)
+    job.python("Python GC", 85, 5)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"input": 50, "compile": 30, "gc": 5, "unrecorded": 5}
+
+
+def test_python_inside_an_op_is_python(job):
+    job.op("MyFunctionBackward", 0, 100).python("train.py(5): backward", 10, 80).op("aten::mul", 20, 10)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"op": 30, "python": 70}
+
+
+def test_slices_that_overlap_without_nesting(job):
+    job.op("aten::a", 0, 10).python("train.py(1): b", 5, 10)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"op": 5, "python": 10}
+
+
+def test_slices_that_begin_or_end_together(job):
+    job.python("train.py(1): f", 0, 20).op("aten::a", 0, 10).op("aten::b", 10, 10).launch(15, 5, 1)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"op": 15, "launch": 5}
+
+
+def test_threads_share_one_window_and_the_launching_one_comes_first(job):
+    job.op("aten::long", 0, 100, tid=1).op("aten::mm", 20, 30, tid=2).launch(25, 5, 1, tid=2).kernel(40, 5, 1)
+    result = host(job.trace())
+    assert (result.start_ns, result.window_ns) == (0, 100_000)
+    assert [(t.thread, parts(t.shares)) for t in result.threads] == [
+        ("thread 2", {"op": 25, "launch": 5, "unrecorded": 70}),
+        ("thread 1", {"op": 100}),
+    ]
+
+
+def test_each_step_of_the_first_thread(job):
+    job.step(1, 0, 50).op("aten::a", 10, 20).step(2, 50, 50).op("aten::b", 90, 10)
+    (thread,) = host(job.trace()).threads
+    assert [(s.number, parts(s.shares)) for s in thread.steps] == [
+        (1, {"op": 20, "python": 30}),
+        (2, {"op": 10, "python": 40}),
+    ]
+
+
+def test_a_trace_without_host_slices(job):
+    result = host(job.kernel(0, 10).trace())
+    assert (result.window_ns, result.threads) == (None, ())
+
+
+@pytest.mark.parametrize("name", ["v100_resnet50_workers0.json.gz", "b200_eager_stacks.json.gz", "ascend_rank0.json.gz"])
+def test_parts_of_real_threads_sum_to_the_window(real_trace, name):
+    for thread in host(real_trace(name)).threads:
+        parts(thread.shares)
+        for step in thread.steps:
+            parts(step.shares)

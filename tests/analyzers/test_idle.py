@@ -1,0 +1,160 @@
+"""Idle time: one tiny trace a cause, and that nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from profsuite.analyzers.idle import idle
+
+REAL = [
+    "v100_resnet50_workers0.json.gz",
+    "h100_bert_small.json.gz",
+    "b200_eager_stacks.json.gz",
+    "diff_a100_control.json.gz",
+    "mi300_vllm_decode_graph.json.gz",
+    "torch18_autograd_api.json.gz",
+]
+
+
+def causes(trace):
+    (row,) = idle(trace)
+    return {c.cause: c.total_ns for c in row.causes}
+
+
+def split(trace):
+    (row,) = idle(trace)
+    return row.host.python_ns, row.host.op_ns, row.host.launch_ns
+
+
+def first_kernel(job):
+    """A kernel until 100 us; what follows decides the gap from there."""
+    return job.launch(0, 5, 1).kernel(10, 90, 1)
+
+
+def test_late_cpu_is_host_and_splits_exactly(job):
+    first_kernel(job)
+    job.op("aten::mm", 120, 60).launch(150, 20, 2).kernel(180, 10, 2)
+    trace = job.trace()
+    assert causes(trace) == {"host": 80_000}
+    # 100..120 nothing, 120..150 op, 150..170 the call, 170..180 from its return to the start
+    assert split(trace) == (20_000, 30_000, 30_000)
+
+
+def test_a_launch_that_began_before_the_gap_and_ended_in_it_is_late(job):
+    first_kernel(job).launch(95, 10, 2).kernel(106, 10, 2)
+    trace = job.trace()
+    assert causes(trace) == {"host": 6_000}
+    assert split(trace) == (0, 0, 6_000)
+
+
+def test_the_loader_is_blamed_if_it_fills_half_of_the_gap(job):
+    first_kernel(job).mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 50)
+    job.op("aten::stack", 110, 30).launch(160, 5, 2).kernel(170, 10, 2)
+    trace = job.trace()
+    assert causes(trace) == {"input": 70_000}
+    (row,) = idle(trace)
+    (gap,) = row.top_gaps
+    assert (gap.start_ns, gap.dur_ns, gap.next_name, gap.thread) == (100_000, 70_000, "gemm", "thread 1")
+    assert gap.blamed == "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def test_the_loader_is_not_blamed_for_less_than_half(job):
+    first_kernel(job).mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 34)
+    job.launch(160, 5, 2).kernel(170, 10, 2)
+    assert causes(job.trace()) == {"host": 70_000}
+
+
+def test_the_loader_is_not_blamed_for_gaps_between_queued_kernels(job):
+    first_kernel(job).launch(20, 5, 2).kernel(102, 20, 2)
+    job.mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 50, 100)
+    assert causes(job.trace()) == {"queue": 2_000}
+
+
+def test_a_wait_that_ends_in_the_gap_is_sync(job):
+    first_kernel(job).call("cudaStreamSynchronize", 20, 85).launch(120, 5, 2).kernel(130, 10, 2)
+    trace = job.trace()
+    assert causes(trace) == {"sync": 30_000}
+    assert idle(trace)[0].top_gaps[0].blamed == "cudaStreamSynchronize"
+
+
+def test_a_copy_from_pageable_memory_waits_too(job):
+    job.launch(0, 5, 1).call("cudaMemcpyAsync", 6, 99, 2)
+    job.kernel(10, 70, 1).memcpy(80, 20, 2, name="Memcpy DtoH (Device -> Pageable)")
+    job.launch(120, 5, 3).kernel(130, 10, 3)
+    assert causes(job.trace()) == {"sync": 30_000}
+
+
+def test_a_wait_that_begins_in_the_gap_is_no_sync(job):
+    first_kernel(job).call("cudaStreamSynchronize", 101, 2).launch(120, 5, 2).kernel(130, 10, 2)
+    assert causes(job.trace()) == {"host": 30_000}
+
+
+def test_a_wait_of_another_thread_is_no_sync(job):
+    first_kernel(job).call("cudaStreamSynchronize", 20, 85, tid=2).launch(120, 5, 2).kernel(130, 10, 2)
+    assert causes(job.trace()) == {"host": 30_000}
+
+
+def test_device_memory_calls_are_the_allocators(job):
+    first_kernel(job).call("cudaMalloc", 101, 50).launch(160, 5, 2).kernel(170, 10, 2)
+    assert causes(job.trace()) == {"allocator": 70_000}
+
+
+def test_compilation_and_collection_count_on_any_thread_and_come_first(job):
+    first_kernel(job).mark("_compile.compile_inner (dynamo_timed)", 100, 50, tid=2)
+    job.mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 50)
+    job.launch(160, 5, 2).kernel(170, 10, 2)
+    job.python("Python GC", 180, 15, tid=3).launch(196, 2, 3).kernel(200, 5, 3)
+    assert causes(job.trace()) == {"compile": 70_000, "gc": 20_000}
+
+
+def test_work_launched_in_time_waits_for_another_stream(job):
+    first_kernel(job).launch(20, 5, 2).kernel(105, 10, 2, stream=8)
+    assert causes(job.trace()) == {"dependency": 5_000}
+
+
+def test_an_event_wait_between_the_launches_is_a_dependency(job):
+    first_kernel(job).call("cudaStreamWaitEvent", 10, 2).launch(20, 5, 2).kernel(105, 10, 2)
+    assert causes(job.trace()) == {"dependency": 5_000}
+
+
+def test_recorded_waits_of_another_stream_do_not_count(job):
+    first_kernel(job).call("cudaStreamWaitEvent", 10, 2, 9).launch(20, 5, 2).kernel(105, 10, 2)
+    job.slice(
+        "cuda_sync", "Stream Wait Event", 10, 2, tid=20, pid=0, device=0, stream=20, cuda_sync_kind="Stream Wait Event"
+    )
+    assert causes(job.trace()) == {"queue": 5_000}
+
+
+def test_small_gaps_on_one_stream_are_the_queue_and_long_ones_unknown(job):
+    first_kernel(job).launch(20, 5, 2).launch(30, 5, 3)
+    job.kernel(109, 10, 2).kernel(129, 10, 3)
+    assert causes(job.trace()) == {"unknown": 10_000, "queue": 9_000}
+
+
+def test_a_collective_launched_in_time(job):
+    first_kernel(job).launch(20, 5, 2).kernel(120, 10, 2, name="ncclDevKernel_AllReduce")
+    assert causes(job.trace()) == {"collective_wait": 20_000}
+
+
+def test_without_a_launch_the_cause_is_unknown(job):
+    first_kernel(job).kernel(105, 10, 77)
+    assert causes(job.trace()) == {"unknown": 5_000}
+
+
+def test_overlapping_streams_have_no_gap(job):
+    job.kernel(0, 100).kernel(50, 100, stream=8).kernel(150, 10)
+    (row,) = idle(job.trace())
+    assert (row.idle_ns, row.num_gaps, row.causes, row.top_gaps) == (0, 0, (), ())
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_causes_sum_to_the_idle_time(real_trace, name):
+    from profsuite.analyzers.breakdown import breakdown
+
+    trace = real_trace(name)
+    for row, whole in zip(idle(trace), breakdown(trace), strict=True):
+        assert row.idle_ns == whole.shares.idle_ns == sum(c.total_ns for c in row.causes)
+        assert row.num_gaps == sum(c.num_gaps for c in row.causes)
+        late = sum(c.total_ns for c in row.causes if c.cause == "host")
+        assert row.host.python_ns + row.host.op_ns + row.host.launch_ns == late
+        assert min(row.host.python_ns, row.host.op_ns, row.host.launch_ns) >= 0

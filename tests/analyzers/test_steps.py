@@ -1,0 +1,46 @@
+"""Steps: statistics, outliers, what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from profsuite.analyzers.steps import steps
+
+
+def add_steps(job, *durations):
+    at = 0
+    for number, dur in enumerate(durations, 1):
+        job.step(number, at, dur).op("aten::mm", at + 1, 1)
+        at += dur
+    return job
+
+
+def test_statistics(job):
+    summary = steps(add_steps(job, 90, 100, 110).trace())
+    assert (summary.count, summary.num_used, summary.mean_ns, summary.median_ns) == (3, 3, 100_000, 100_000)
+    assert (summary.std_ns, summary.cv_pct) == (pytest.approx(10_000), pytest.approx(10))
+    assert (summary.min_ns, summary.max_ns, summary.outliers, summary.note) == (90_000, 110_000, (), None)
+
+
+def test_an_outlier_stands_far_outside_of_the_others(job):
+    summary = steps(add_steps(job, 100, 101, 99, 100, 200, 102).trace())
+    assert summary.outliers == (5,)
+    assert [s.number for s in summary.steps if s.outlier] == [5]
+
+
+def test_steady_steps_have_no_outliers(job):
+    assert steps(add_steps(job, 100, 100, 100, 100, 104).trace()).outliers == ()
+
+
+def test_a_truncated_step_is_left_out_and_named(job):
+    job.step(1, 0, 100).op("aten::mm", 1, 1).step(2, 100, 100).op("aten::mm", 101, 1).step(3, 200, 5)
+    summary = steps(job.trace())
+    assert (summary.count, summary.num_used, summary.mean_ns) == (3, 2, 100_000)
+    assert summary.steps[2].excluded == "the recording starts or ends inside it"
+    assert "step 3" in summary.note
+
+
+def test_without_steps_the_note_says_how_to_mark_them(job):
+    summary = steps(job.op("aten::mm", 0, 10).trace())
+    assert (summary.count, summary.mean_ns, summary.steps) == (0, None, ())
+    assert "prof.step()" in summary.note
