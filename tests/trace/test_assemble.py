@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 
 from profsuite.trace import intervals
 from profsuite.trace.header import rank_in_name
+from profsuite.trace.readers import native
 from profsuite.trace.schema import TABLES
 
 X = {"ph": "X", "pid": 1, "tid": 1}
@@ -379,3 +384,23 @@ def test_generated(generated_trace, layout):
     assert trace.num_rows("kernel") + trace.num_rows("memcpy") == truth["gpu_launches"]
     assert trace.num_rows("step") == truth["steps"]
     assert trace.table("step").column("truncated").to_pylist() == [False] * truth["steps"]
+
+
+@pytest.mark.skipif(native.MISSING is not None, reason="the C extension is not built")
+def test_pandas_is_not_imported():
+    """It takes longer to import than most traces take to read."""
+    code = (
+        "import sys; from profsuite.trace.assemble import assemble; from profsuite.trace.readers.native import *;"
+        'data = b\'{"a":1,"traceEvents":[{"ph":"X","name":"k","cat":"kernel","ts":1,"pid":0,"tid":7},\''
+        'b\'{"ph":"M","name":"process_name","pid":0,"args":{"name":"x"}}]}\';'
+        "trace = assemble(read_chunks([data]), 'x', 'x'); trace.flows(); trace.words('slice', 'name');"
+        "print('pandas' in sys.modules, trace.num_rows('kernel'))"
+    )
+    path = [str(Path(__file__).parents[2] / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+    )
+    assert (result.stdout.split(), result.stderr) == (["False", "1"], "")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from profsuite.trace.classes import DEVICE_WORK, WORK_KINDS, Role, category_roles, kernel_kinds, role_mask
-from profsuite.trace.columns import Text, build_table, gather
+from profsuite.trace.columns import Text, build_table, gather, integers, strings
 from profsuite.trace.header import read_header
 from profsuite.trace.health import inspect
 from profsuite.trace.model import Trace
@@ -60,8 +60,8 @@ def assemble(
         group["track"],
         group["name"],
         roles,
-        _known_id(group["correlation"], -1),
-        _known_id(group["external"], 0),
+        _known(group["correlation"]),
+        _known(group["external"], 1),
         parent,
         raw.pools["name"],
     )
@@ -115,15 +115,9 @@ def assemble(
     return trace
 
 
-def _known_id(ids: NDArray[np.int64], none: int) -> NDArray[np.int64]:
-    """``ids`` with null for the value by which the recorder says that there is none, and for negative ones."""
-    unknown = (ids == none) | (ids < 0)
-    return np.where(unknown, NULL_INT64, ids) if unknown.any() else ids
-
-
 def _known(values: NDArray[np.int64], lowest: int = 0) -> NDArray[np.int64]:
-    """``values`` with null below ``lowest``: numbers that count from there, lower meaning none."""
-    unknown = values < lowest
+    """``values`` with null below ``lowest``: recorders write such numbers for "none"."""
+    unknown = (values < lowest) & (values != NULL_INT64)
     return np.where(unknown, NULL_INT64, values) if unknown.any() else values
 
 
@@ -220,13 +214,13 @@ def _kinds(raw: RawTrace, slices: Slices, rows: NDArray[np.int32]) -> Text:
     used[names] = True
     words = np.flatnonzero(used[:-1])
     kinds = np.zeros(len(used), np.int8)
-    kinds[words] = kernel_kinds(slices.names.take(pa.array(words, pa.int64())))
+    kinds[words] = kernel_kinds(slices.names.take(integers(words)))
     codes = kinds[names].astype(np.int32)
     group = raw.groups["collective"]
     carriers = group["row"][group["collective"] >= 0]
     if len(carriers):
         codes[np.isin(rows, carriers)] = WORK_KINDS.index("comm")
-    return Text(codes, pa.array(WORK_KINDS, pa.string()))
+    return Text(codes, strings(WORK_KINDS))
 
 
 def _collective_table(raw: RawTrace) -> pa.Table:
@@ -308,7 +302,7 @@ def _event_tables(raw: RawTrace) -> dict[str, pa.Table]:
             "flow",
             {
                 **common(flow),
-                "phase": Text(letters[flow["phase"]], pa.array(["s", "t", "f"])),
+                "phase": Text(letters[flow["phase"]], strings(["s", "t", "f"])),
                 "category": Text(flow["category"], categories),
                 "flow_id": flow["id"],
                 "flow_id_text": Text(id_text, raw.pools["flow_id"]),
@@ -345,9 +339,9 @@ def _metadata_table(raw: RawTrace) -> pa.Table:
     """The header's keys (scope ``file``) and then the metadata events."""
     group = raw.groups["meta"]
     num = len(raw.header)
-    scopes = pa.concat_arrays([raw.pools["meta_name"], pa.array(["file"], pa.string())])
-    keys = pa.concat_arrays([raw.pools["meta_key"], pa.array([k for k, _ in raw.header], pa.string())])
-    values = pa.concat_arrays([raw.pools["meta_value"], pa.array([v for _, v in raw.header], pa.string())])
+    scopes = pa.concat_arrays([raw.pools["meta_name"], strings(["file"])])
+    keys = pa.concat_arrays([raw.pools["meta_key"], strings([k for k, _ in raw.header])])
+    values = pa.concat_arrays([raw.pools["meta_value"], strings([v for _, v in raw.header])])
     new = np.arange(num, dtype=np.int32)
     return build_table(
         "metadata",
@@ -361,8 +355,8 @@ def _metadata_table(raw: RawTrace) -> pa.Table:
 
 
 def _health_table(remarks: list[Remark]) -> pa.Table:
-    kinds = pa.array([r.kind for r in remarks], pa.string())
-    messages = pa.array([r.message for r in remarks], pa.string())
+    kinds = strings([r.kind for r in remarks])
+    messages = strings([r.message for r in remarks])
     offsets = [NULL_INT64 if r.byte_offset is None else r.byte_offset for r in remarks]
     return build_table(
         "health",

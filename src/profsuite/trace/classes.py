@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from profsuite.trace.columns import to_numpy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -154,7 +156,7 @@ def kernel_kinds(names: pa.StringArray) -> NDArray[np.int8]:
     for code, kind in enumerate(WORK_KINDS):
         regexes = [f"(?:{p.regex})" for p in PATTERNS if p.kind == kind]
         if regexes:
-            hit = pc.match_substring_regex(names, "|".join(regexes), ignore_case=True).to_numpy(zero_copy_only=False)
+            hit = to_numpy(pc.match_substring_regex(names, "|".join(regexes), ignore_case=True))
             kinds[undecided & hit] = code
             undecided &= ~hit
     return kinds

@@ -1,4 +1,8 @@
-"""From numpy columns with sentinels to Arrow tables with nulls, without copying where it can be helped."""
+"""From numpy columns with sentinels to Arrow tables with nulls and back, without copying where it can be helped.
+
+``pa.array`` and ``pa.scalar`` of Python values and ``to_numpy`` import pandas, which takes longer than
+to read most traces: nothing here, and nothing that makes a ``Trace``, uses them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from profsuite.trace.readers.fields import NULL_INT64
 from profsuite.trace.schema import BY_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from profsuite.trace.schema import Column
@@ -39,6 +44,44 @@ def gather(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     if absent.any():
         out[absent] = null_of(values.dtype)
     return out
+
+
+def strings(values: Sequence[str | None]) -> pa.StringArray:
+    """An Arrow array of Python strings; lone surrogates become "?"."""
+    data = [b"" if v is None else v.encode("utf-8", "replace") for v in values]
+    offsets = np.zeros(len(data) + 1, np.int32)
+    np.cumsum([len(d) for d in data], out=offsets[1:])
+    valid = np.array([v is not None for v in values], bool)
+    buffers = [_buffer(offsets), pa.py_buffer(b"".join(data)), _bitmap(valid)]
+    return cast("Any", pa.StringArray).from_buffers(len(data), *buffers)  # type: ignore[no-any-return]
+
+
+def integers(values: NDArray[np.int64]) -> pa.Int64Array:
+    """An Arrow array of 64-bit integers, none of them null."""
+    return cast("pa.Int64Array", _from_buffers(pa.int64(), values, None))
+
+
+def to_numpy(array: pa.Array[Any]) -> NDArray[Any]:
+    """The values of an int, float or bool array; what stands where it is null is undefined."""
+    data = array.buffers()[1]
+    if array.type == pa.bool_():
+        return _bits(data, array) if data is not None else np.zeros(0, bool)
+    dtype = np.dtype(str(array.type).replace("double", "float64"))
+    if data is None:
+        return np.zeros(0, dtype)
+    return np.frombuffer(cast("Any", data), dtype)[array.offset : array.offset + len(array)]
+
+
+def nulls(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
+    """Where an array is null, None if it nowhere is."""
+    validity = array.buffers()[0]
+    return ~_bits(validity, array) if validity is not None and array.null_count else None
+
+
+def _bits(bitmap: pa.Buffer, array: pa.Array[Any]) -> NDArray[np.bool_]:
+    """The bits that belong to ``array`` as bools."""
+    data: NDArray[np.uint8] = np.frombuffer(cast("Any", bitmap), np.uint8)
+    return np.unpackbits(data, bitorder="little", count=array.offset + len(array))[array.offset :].astype(bool)
 
 
 def null_of(dtype: np.dtype[Any]) -> float:
@@ -90,18 +133,27 @@ def _array(column: Column, values: NDArray[Any] | Text) -> pa.Array[Any]:
 def _text(column: Column, text: Text) -> pa.DictionaryArray[Any, Any]:
     codes, pool = text.codes, text.pool
     if column.nullable:
-        empty = pc.index(pool, "").as_py() if len(pool) else -1
         valid = codes >= 0
-        if empty >= 0:
+        for empty in _empty_codes(pool):
             valid &= codes != empty
         indices = _from_buffers(pa.int32(), codes, valid)
     else:
         if len(codes) and int(codes.min()) < 0:
             # Absent, in a column that has no nulls: the empty string.
             codes = np.where(codes < 0, np.int32(len(pool)), codes)
-            pool = pa.concat_arrays([pool, pa.array([""], pa.string())])
+            pool = pa.concat_arrays([pool, strings([""])])
         indices = _from_buffers(pa.int32(), codes, None)
     return pa.DictionaryArray.from_arrays(indices, pool, safe=False)
+
+
+def _empty_codes(pool: pa.StringArray) -> list[int]:
+    """The codes of the empty string: at most one in a pool of distinct strings."""
+    if not len(pool):
+        return []
+    ends: NDArray[np.int32] = np.frombuffer(cast("Any", pool.buffers()[1]), np.int32)
+    ends = ends[pool.offset : pool.offset + len(pool) + 1]
+    empty: list[int] = np.flatnonzero(ends[1:] == ends[:-1]).tolist()
+    return empty
 
 
 def _bool(values: NDArray[Any], nullable: bool) -> pa.Array[Any]:

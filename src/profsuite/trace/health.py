@@ -34,7 +34,7 @@ def inspect(trace: Trace) -> list[Remark]:
 def overlapping(trace: Trace) -> list[Remark]:
     """Device work that starts while earlier work on the same track still runs."""
     rows = _device_work(trace)
-    late = _overlapped(trace.array("slice", "track_id")[rows], trace.array("slice", "ts")[rows], trace.end[rows])
+    late = _overlapped(trace, trace.array("slice", "track_id")[rows], rows)
     message = (
         f"{_many(late, 'kernel or copy', 'kernels or copies')} began before earlier work on the same stream had ended; "
         "busy time is the union, so it counts once."
@@ -46,17 +46,13 @@ def out_of_order(trace: Trace) -> list[Remark]:
     """Host slices that begin inside an earlier slice of their thread and end after it."""
     on_host = np.array([kind == "host" for kind in trace.tracks.column("kind").to_pylist()], bool)
     track, parent = trace.array("slice", "track_id"), trace.array("slice", "parent_id")
-    dur = trace.array("slice", "dur")
-    # Children that do not overlap last as long together as what they cover of their parent.
-    together = np.bincount(parent + np.int32(1), weights=dur, minlength=len(dur) + 1)[1:]
-    crowded = np.append(together != dur - trace.array("slice", "self_dur"), False)  # the last: no parent
-    suspects = np.flatnonzero(crowded[parent]) if crowded.any() else np.zeros(0, np.int64)
+    suspects = _crowded_children(parent, trace.array("slice", "dur"), trace.array("slice", "self_dur"))
     roots = np.flatnonzero(parent < 0)
     found = []
     for rows, group in ((suspects, parent[suspects]), (roots, track[roots])):
         hosted = on_host[track[rows]] if len(on_host) else np.zeros(0, bool)
         rows, group = rows[hosted], group[hosted]
-        found.append(rows[_overlapped(group, trace.array("slice", "ts")[rows], trace.end[rows])])
+        found.append(rows[_overlapped(trace, group, rows)])
     both = np.concatenate(found)
     message = (
         f"{_many(both, 'host slice', 'host slices')} began inside an earlier one of its thread but ended after it; "
@@ -211,11 +207,24 @@ def _device_work(trace: Trace) -> NDArray[np.int32]:
     return np.concatenate((trace.array("kernel", "slice_id"), trace.array("memcpy", "slice_id")))
 
 
-def _overlapped(group: NDArray[Any], start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of n intervals start while an earlier one of their group still runs (bool[n], input order)."""
-    late = np.zeros(len(start), bool)
-    if len(start) < 2:
+def _crowded_children(parent: NDArray[np.int32], dur: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The children (rows of ``slice``) of all slices whose children overlap each other."""
+    # Children that do not overlap last as long together as what they cover of their parent; others longer.
+    # So where the sums over all parents agree, each parent's do.
+    if int(np.sum(dur, where=parent >= 0)) == int(np.sum(dur) - np.sum(own)):
+        return np.zeros(0, np.intp)
+    together = np.bincount(parent + np.int32(1), weights=dur, minlength=len(dur) + 1)[1:]
+    crowded = np.append(together != dur - own, False)  # the last: no parent
+    return np.flatnonzero(crowded[parent])
+
+
+def _overlapped(trace: Trace, group: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of n rows of ``slice`` start while an earlier one of their group still runs (bool[n])."""
+    late = np.zeros(len(rows), bool)
+    if len(rows) < 2:
         return late
+    start = trace.array("slice", "ts")[rows]
+    end = start + trace.array("slice", "dur")[rows]
     order = group_order(group, start)
     group, start, end = group[order], start[order], end[order]
     new = np.concatenate(([True], group[1:] != group[:-1]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from profsuite.trace.columns import nulls, to_numpy
 from profsuite.trace.schema import BY_NAME
 
 if TYPE_CHECKING:
@@ -101,15 +102,16 @@ class Trace:
             spec = BY_NAME[table].column(column)
             chunked = self.table(table).column(column)
             values = chunked.combine_chunks() if chunked.num_chunks != 1 else chunked.chunk(0)
-            if isinstance(values, pa.ChunkedArray):  # an empty column stays chunked
-                values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+            if isinstance(values, pa.ChunkedArray):  # pyarrow before 16, or no chunks at all
+                values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
             if isinstance(values, pa.DictionaryArray):
                 values = values.indices
-            if values.null_count:
+            array, absent = to_numpy(values), nulls(values)
+            if absent is not None:
                 if null is None:
                     null = {"text": -1, "int32": -1, "int64": -(2**63), "float64": float("nan"), "bool": 0}[spec.dtype]
-                values = values.fill_null(bool(null) if spec.dtype == "bool" else null)
-            self._cache[key] = values.to_numpy(zero_copy_only=False)
+                array = np.where(absent, np.array(null, array.dtype), array)
+            self._cache[key] = array
         return cast("NDArray[Any]", self._cache[key])
 
     def words(self, table: str, column: str) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from profsuite.trace.classes import DEVICE_WORK, Role, role_mask
+from profsuite.trace.columns import to_numpy
 from profsuite.trace.flows import LAUNCH_FLOWS, launches_by_flow
 from profsuite.trace.joins import earliest_with
 from profsuite.trace.readers.fields import NULL_INT64
@@ -80,7 +81,7 @@ def find_steps(slices: Slices) -> Steps:
 
 def named_like(names: pa.StringArray, pattern: str) -> NDArray[np.bool_]:
     """Which names match (RE2): a bool a code, and False at the end, where code -1 (no name) looks."""
-    return np.append(pc.match_substring_regex(names, pattern).to_numpy(zero_copy_only=False), False)
+    return np.append(to_numpy(pc.match_substring_regex(names, pattern)), False)
 
 
 def step_at(steps: Steps, ts: NDArray[np.int64]) -> Rows:
@@ -245,7 +246,9 @@ def _forward_tracks(thread: NDArray[np.int64], match: NDArray[np.int64], track: 
     numbers, number = np.unique(thread[known], return_inverse=True)
     matched = match[known] >= 0
     width = int(track.max()) + 1
-    votes, count = np.unique(number[matched].astype(np.int64) * width + track[match[known][matched]], return_counts=True)
+    votes, count = np.unique(
+        number[matched].astype(np.int64) * width + track[match[known][matched]], return_counts=True
+    )
     best = np.full(len(numbers), -1, np.int32)
     order = np.argsort(count, kind="stable")
     best[votes[order] // width] = votes[order] % width  # the last assignment stays: the most votes

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from profsuite.trace.classes import ON_DEVICE, ON_HOST, Role
-from profsuite.trace.columns import Text, build_table
+from profsuite.trace.columns import Text, build_table, strings
 from profsuite.trace.readers.fields import NULL_INT64
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from profsuite.trace.readers.raw import RawTrace
@@ -36,13 +36,13 @@ class Tracks:
 
 def known_stream(stream: NDArray[np.int64]) -> NDArray[np.int64]:
     """``stream`` with null for the values that mean "no stream"."""
-    none = np.isin(stream, _NO_STREAM)
+    none = (stream == _NO_STREAM[0]) | (stream == _NO_STREAM[1])
     return np.where(none, NULL_INT64, stream) if none.any() else stream
 
 
 def known_device(device: NDArray[np.int64]) -> NDArray[np.int64]:
     """``device`` with null for negative ordinals (no device)."""
-    none = device < 0
+    none = (device < 0) & (device != NULL_INT64)
     return np.where(none, NULL_INT64, device) if none.any() else device
 
 
@@ -169,14 +169,12 @@ def _metadata_names(raw: RawTrace) -> dict[str, list[str | None]]:
 
 def _code(pool: pa.StringArray, word: str) -> int:
     """The code of ``word``, -2 (no row has it) if the pool lacks it."""
-    import pyarrow.compute as pc
-
-    code = int(pc.index(pool, word).as_py()) if len(pool) else -1
-    return code if code >= 0 else -2
+    words = pool.to_pylist()
+    return words.index(word) if word in words else -2
 
 
 def _dictionary(values: list[str | None] | list[str]) -> Text:
     """A text column from Python strings."""
-    encoded = pa.array(values, pa.string()).dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Text(codes, cast("pa.StringArray", encoded.dictionary))
+    numbers: dict[str, int] = {}
+    codes = [-1 if value is None else numbers.setdefault(value, len(numbers)) for value in values]
+    return Text(np.array(codes, np.int32), strings(list(numbers)))
