@@ -13,11 +13,18 @@ from profsuite.trace.readers import native
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 EXPECTED = json.loads((TRACES / "expected.json").read_text()) if (TRACES / "expected.json").exists() else {}
-ABSENT = pytest.param(None, marks=pytest.mark.skip(reason=f"the real traces are not here: {TRACES}"))
+ABSENT = pytest.param(None, None, marks=pytest.mark.skip(reason=f"the real traces are not here: {TRACES}"))
 
 
-@pytest.mark.parametrize("reader", ["c", "python"])
-@pytest.mark.parametrize("name", sorted(EXPECTED) or [ABSENT])
+SLOW = {("mtia_rank0.json.gz", "python")}
+CASES = [
+    pytest.param(name, reader, marks=pytest.mark.slow if (name, reader) in SLOW else ())
+    for name in sorted(EXPECTED)
+    for reader in ("c", "python")
+]
+
+
+@pytest.mark.parametrize(("name", "reader"), CASES or [ABSENT])
 def test_equals_the_independent_values(name, reader):
     if reader == "c" and native.MISSING:
         pytest.skip(f"the C scanner is not built: {native.MISSING}")

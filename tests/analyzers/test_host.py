@@ -75,7 +75,9 @@ def test_a_trace_without_host_slices(job):
     assert (result.window_ns, result.threads) == (None, ())
 
 
-@pytest.mark.parametrize("name", ["v100_resnet50_workers0.json.gz", "b200_eager_stacks.json.gz", "ascend_rank0.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["v100_resnet50_workers0.json.gz", "b200_eager_stacks.json.gz", "ascend_rank0.json.gz"]
+)
 def test_parts_of_real_threads_sum_to_the_window(real_trace, name):
     for thread in host(real_trace(name)).threads:
         parts(thread.shares)

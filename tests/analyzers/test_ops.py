@@ -73,7 +73,9 @@ def test_a_trace_without_ops(job):
     assert (table.rows, table.by_shape, table.num_ops, table.unattributed_device_ns) == ((), (), 0, 10_000)
 
 
-@pytest.mark.parametrize("name", ["diff_v100_test.json.gz", "b200_eager_stacks.json.gz", "torch18_autograd_api.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["diff_v100_test.json.gz", "b200_eager_stacks.json.gz", "torch18_autograd_api.json.gz"]
+)
 def test_no_share_of_a_real_trace_passes_100(real_trace, name):
     table = ops(real_trace(name), top=10_000)
     for row in (*table.rows, *table.by_shape):

@@ -1,0 +1,227 @@
+"""Findings: for each kind a trace where it fires and one where it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.findings import RULES, findings
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def found(trace, kind):
+    """The finding of one kind, None without."""
+    return next((f for f in findings(Analysis(trace)) if f.id == kind), None)
+
+
+def value(finding, label):
+    return next(e.value for e in finding.evidence if e.label == label)
+
+
+def busy(job, pieces=4):
+    """A device that is never idle: launches far ahead."""
+    for i in range(pieces):
+        job.launch(i, 1, 1 + i).kernel(100 + 50 * i, 50, 1 + i)
+    return job
+
+
+def late(job, pieces=4, gap=50, dur=50):
+    """A device that idles ``gap`` us before each kernel, because each is launched late."""
+    for i in range(pieces):
+        at = (gap + dur) * i
+        job.op("aten::mm", at, gap).launch(at + gap - 6, 5, 1 + i).kernel(at + gap, dur, 1 + i)
+    return job
+
+
+def test_input_bound(job):
+    busy(job).mark(LOADER, 300, 100).launch(401, 5, 9).kernel(410, 90, 9)
+    finding = found(job.trace(), "input_bound")
+    assert (finding.severity, finding.cost_ns) == ("critical", 110_000)
+    assert value(finding, "share of the window") == pytest.approx(100 * 110 / 400, abs=0.01)
+    assert "num_workers" in finding.remedy
+    assert finding.where.thread == "thread 1"
+
+
+def test_input_bound_on_the_cpu(job):
+    job.mark(LOADER, 0, 40).op("aten::mm", 40, 60)
+    assert found(job.trace(), "input_bound").cost_ns == 40_000
+
+
+def test_input_bound_not_while_the_device_is_busy(job):
+    assert found(busy(job).mark(LOADER, 10, 280).trace(), "input_bound") is None
+
+
+def test_host_bound(job):
+    finding = found(late(job).trace(), "host_bound")
+    assert (finding.severity, finding.cost_ns) == ("critical", 150_000)
+    assert "CUDA graphs" in finding.remedy
+
+
+def test_host_bound_not_when_launched_ahead(job):
+    assert found(busy(job).trace(), "host_bound") is None
+
+
+def test_sync_in_loop(job):
+    busy(job).python("train.py(9): log", 150, 160).op("aten::item", 160, 145).op("aten::_local_scalar_dense", 161, 143)
+    job.call("cudaStreamSynchronize", 162, 141).launch(320, 5, 9).kernel(330, 10, 9)
+    finding = found(job.trace(), "sync_in_loop")
+    assert finding.cost_ns == 30_000
+    assert (finding.where.op, finding.where.source) == ("aten::item", "train.py(9): log")
+    assert value(finding, "most wait in") == "aten::item"
+    assert value(finding, "waits") == 1
+
+
+def test_sync_in_loop_not_for_the_wait_after_all_work(job):
+    assert found(busy(job).call("cudaDeviceSynchronize", 200, 110).trace(), "sync_in_loop") is None
+
+
+def test_exposed_communication(job):
+    busy(job).launch(10, 1, 9).kernel(280, 60, 9, name="ncclDevKernel_AllReduce", stream=20)
+    finding = found(job.trace(), "exposed_communication")
+    assert finding.cost_ns == 40_000
+    assert value(finding, "longest") == "ncclDevKernel_AllReduce"
+
+
+def test_exposed_communication_not_where_compute_hides_it(job):
+    busy(job).launch(10, 1, 9).kernel(150, 100, 9, name="ncclDevKernel_AllReduce", stream=20)
+    assert found(job.trace(), "exposed_communication") is None
+
+
+def test_exposed_memcpy(job):
+    busy(job).launch(10, 1, 9).memcpy(300, 20, 9, name="Memcpy HtoD (Pageable -> Device)")
+    finding = found(job.trace(), "exposed_memcpy")
+    assert (finding.cost_ns, value(finding, "from or to pageable memory")) == (20_000, 20_000)
+    assert "pin_memory" in finding.remedy
+
+
+def test_exposed_memcpy_not_where_compute_hides_it(job):
+    busy(job).launch(10, 1, 9).memcpy(150, 20, 9, stream=9)
+    assert found(job.trace(), "exposed_memcpy") is None
+
+
+def test_kernel_bound(job):
+    finding = found(busy(job).trace(), "kernel_bound")
+    assert finding.severity == "info"
+    assert value(finding, "largest family") == "matrix multiplications"
+
+
+def test_kernel_bound_not_when_idle(job):
+    assert found(late(job).trace(), "kernel_bound") is None
+
+
+def test_small_kernels(job):
+    finding = found(late(job, pieces=120, gap=20, dur=5).trace(), "small_kernels")
+    assert (finding.severity, value(finding, "of them below 10 us")) == ("warning", 120)
+
+
+def test_small_kernels_not_when_long(job):
+    assert found(late(job, pieces=120, gap=20, dur=20).trace(), "small_kernels") is None
+
+
+def test_stream_waits(job):
+    job.launch(0, 1, 1).launch(1, 1, 2).kernel(10, 40, 1).kernel(60, 40, 2, stream=8)
+    finding = found(job.trace(), "stream_waits")
+    assert (finding.cost_ns, value(finding, "hand-overs")) == (10_000, 1)
+
+
+def test_stream_waits_not_on_one_stream(job):
+    job.launch(0, 1, 1).launch(1, 1, 2).kernel(10, 40, 1).kernel(55, 40, 2)
+    assert found(job.trace(), "stream_waits") is None
+
+
+def test_allocator_calls(job):
+    busy(job).call("cudaMalloc", 300, 50).launch(351, 5, 9).kernel(360, 40, 9)
+    finding = found(job.trace(), "allocator_calls")
+    assert (finding.cost_ns, value(finding, "calls")) == (60_000, 1)
+
+
+def test_allocator_calls_not_for_a_short_one(job):
+    assert found(busy(job).call("cudaMalloc", 10, 1).mark("train", 0, 1000).trace(), "allocator_calls") is None
+
+
+def test_compile_in_steps(job):
+    job.step(1, 0, 500)
+    finding = found(busy(job).mark("compile_fx_inner (dynamo_timed)", 10, 100).trace(), "compile_in_steps")
+    assert (finding.cost_ns, value(finding, "steps with compilation")) == (100_000, 1)
+
+
+def test_compile_in_steps_not_for_running_compiled_code(job):
+    job.mark("Torch-Compiled Region: 0/0", 0, 200)
+    assert found(busy(job).trace(), "compile_in_steps") is None
+
+
+def test_garbage_collection(job):
+    finding = found(busy(job).python("Python GC", 50, 40).trace(), "garbage_collection")
+    assert (finding.cost_ns, value(finding, "collections")) == (40_000, 1)
+
+
+def test_garbage_collection_not_without(job):
+    assert found(busy(job).trace(), "garbage_collection") is None
+
+
+def test_step_outliers(job):
+    at = 0
+    for number, dur in enumerate((100, 100, 100, 101, 300, 100), 1):
+        job.step(number, at, dur).op("aten::mm", at + 1, 9)
+        if dur == 300:
+            job.mark(LOADER, at + 20, 200)
+        at += dur
+    finding = found(job.trace(), "step_outliers")
+    assert (finding.where.step, finding.cost_ns) == (5, 200_000)
+    assert value(finding, "what grew most on the main thread") == "input"
+    assert value(finding, "by") == 200_000
+
+
+def test_step_outliers_not_among_steady_steps(job):
+    for number in range(6):
+        job.step(number, 100 * number, 100).op("aten::mm", 100 * number + 1, 9)
+    assert found(job.trace(), "step_outliers") is None
+
+
+def test_cpu_only(job):
+    finding = found(job.op("aten::conv2d", 0, 80).op("aten::relu", 80, 20).trace(), "cpu_only")
+    assert finding.where.op == "aten::conv2d"
+    assert value(finding, "its own time") == 80_000
+
+
+def test_cpu_only_not_with_runtime_calls(job):
+    assert found(job.op("aten::mm", 0, 10).launch(1, 1, 1).trace(), "cpu_only") is None
+
+
+def test_no_device_work(job):
+    finding = found(job.op("aten::mm", 0, 10).launch(1, 1, 1).call("cudaMalloc", 5, 1).trace(), "no_device_work")
+    assert (value(finding, "launch calls"), value(finding, "other runtime calls")) == (1, 1)
+
+
+def test_no_device_work_not_with_work(job):
+    assert found(busy(job).trace(), "no_device_work") is None
+
+
+def test_trace_health(job):
+    job.events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 100, "tid": 1, "ts": 5})
+    finding = found(busy(job).trace(), "trace_health")
+    assert (finding.severity, finding.evidence[0].value) == ("warning", 1)
+
+
+def test_trace_health_not_for_what_was_merely_not_recorded(job):
+    assert found(busy(job).trace(), "trace_health") is None
+
+
+def test_idle_unexplained(job):
+    job.kernel(0, 50).kernel(100, 50)
+    assert value(found(job.trace(), "idle_unexplained"), "kernels and copies without a launch call") == 2
+
+
+def test_idle_unexplained_not_with_launches(job):
+    assert found(late(job).trace(), "idle_unexplained") is None
+
+
+def test_gravest_and_costliest_come_first(job):
+    severities = [(f.severity, -(f.cost_ns or 0)) for f in findings(Analysis(late(job, 120, 20, 5).trace()))]
+    assert severities == sorted(severities, key=lambda s: (("critical", "warning", "info").index(s[0]), s[1]))
+
+
+def test_every_kind_has_a_docstring_that_says_when_it_fires():
+    assert len(RULES) == 15
+    assert all("ires " in (rule.__doc__ or "") for rule in RULES)

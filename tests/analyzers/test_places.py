@@ -1,0 +1,37 @@
+"""Labels of threads, lines of the user's code."""
+
+from __future__ import annotations
+
+from profsuite.analyzers.kernel_families import FAMILIES, family
+from profsuite.analyzers.places import source_frame, thread_label
+
+
+def row_of(trace, name):
+    return trace.words("slice", "name").index(name)
+
+
+def test_the_innermost_frame_of_the_users_code(job):
+    job.python("train.py(88): train_step", 0, 100).python("model.py(12): forward", 10, 80)
+    job.python("torch/nn/modules/linear.py(134): forward", 20, 60).python("<built-in function linear>", 25, 50)
+    trace = job.op("aten::linear", 30, 40).trace()
+    assert source_frame(trace, 4) == "model.py(12): forward"
+
+
+def test_a_library_frame_where_there_is_no_other(job):
+    trace = job.python("torch/nn/modules/linear.py(134): forward", 0, 60).op("aten::linear", 30, 20).trace()
+    assert source_frame(trace, 1) == "torch/nn/modules/linear.py(134): forward"
+
+
+def test_no_frame_without_stacks(job):
+    assert source_frame(job.op("aten::linear", 0, 10).trace(), 0) is None
+
+
+def test_thread_labels(job):
+    job.events.append({"ph": "M", "name": "thread_name", "pid": 100, "tid": 1, "args": {"name": "thread 1 (python)"}})
+    trace = job.op("a", 0, 1, tid=1).op("b", 0, 1, tid=2).trace()
+    assert [thread_label(trace, track) for track in (0, 1)] == ["thread 1 (python)", "thread 2"]
+
+
+def test_each_family_knows_its_example():
+    assert [family(example) for _, _, example in FAMILIES] == [name for name, _, _ in FAMILIES]
+    assert family("Kernel") == "other kernels"

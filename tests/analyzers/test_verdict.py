@@ -1,0 +1,97 @@
+"""The verdict: what an engineer reads first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.verdict import short_name, verdict
+
+REAL = {
+    "v100_resnet50_workers0.json.gz": (
+        r"^The job waits for input: the GPU is busy 69 % of the time, and for 165 ms of its 274 ms idle time .* "
+        r"a step\) the DataLoader, which has no workers, is still fetching"
+    ),
+    "v100_resnet50_workers4.json.gz": r"^The CPU is the bottleneck: the GPU is busy 77 % ",
+    "mi300_vllm_decode_graph.json.gz": r"^The GPU is busy 99\.8 % of the time, so its kernels decide",
+    "h100_bert_small.json.gz": r"^The CPU is the bottleneck: the GPU is busy only 7\.9 % ",
+    "diff_a100_control.json.gz": r"^The job waits for communication: for 87\.9 ms \(19 %",
+    "a100_no_kernels.json": r"^7 calls to the device's runtime were recorded, none of them a launch, and no kernels",
+    "a100_cupti_range_profiler.json.gz": r"^77 events of GPU 0 were recorded, but of kinds whose time .* isn't known",
+    "mtia_rank0.json.gz": r"^25814 events of MTIA 9 were recorded, but of kinds whose time .* isn't known",
+    "ascend_rank0.json.gz": r"^535 events of NPU were recorded, but of kinds whose time .* isn't known",
+    "cpu_only_gloo_rank34.json.gz": r"^The job runs on the CPU alone, .*largest annotation is gloo:all_reduce",
+    "a100_rank_not_found.json.gz": r"^The job runs on the CPU alone: ops fill 36 %",
+    "simple_add_kineto.json.gz": r"^Only 4 kernels and copies were recorded",
+}
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_real_jobs(real_trace, name):
+    sentence = verdict(Analysis(real_trace(name)))
+    assert re.search(REAL[name], sentence), sentence
+
+
+def chain(job, gap, dur, before=None):
+    """Twelve kernels ``gap`` us apart; ``before(at)`` adds what the CPU does in each gap."""
+    for i in range(12):
+        at = (gap + dur) * i
+        if before:
+            before(at)
+        job.launch(at + gap - 6, 5, 1 + i).kernel(at + gap, dur, 1 + i)
+    return verdict(Analysis(job.trace()))
+
+
+def test_python_between_ops(job):
+    sentence = chain(job, 100, 50, lambda at: job.python("train.py(1): f", at, 90))
+    assert sentence.startswith("The CPU is the bottleneck: the GPU is busy only 35 % of the time")
+    assert "mostly for Python code between ops" in sentence
+
+
+def test_a_loader_with_workers(job):
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    sentence = chain(job, 100, 50, lambda at: job.mark(name, at, 90))
+    assert sentence.startswith("The job waits for input: ")
+    assert "no workers" not in sentence
+    assert "prefetch_factor" in sentence
+
+
+def test_waits_for_values(job):
+    sentence = chain(job, 100, 50, lambda at: at and job.call("cudaStreamSynchronize", at - 50, 55))
+    assert "the CPU, which had waited for the GPU, has nothing launched ahead" in sentence
+
+
+def test_one_gap_that_makes_the_loss_is_named(job):
+    job.op("aten::first", 1000, 9000).launch(9990, 5, 99).kernel(10_000, 10, 99)
+    sentence = chain(job, 20, 50)
+    assert "One gap alone, before aten::first, lasts 9.16 ms" in sentence
+
+
+def test_a_cpu_job_that_waits_for_input(job):
+    job.mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 50).op("aten::mm", 50, 50)
+    assert verdict(Analysis(job.trace())).startswith(
+        "The job runs on the CPU alone and waits for input: the main thread"
+    )
+
+
+def test_an_empty_recording(job):
+    assert verdict(Analysis(job.trace())).startswith("The file holds no slices")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        (
+            "void at::native::vectorized_elementwise_kernel<4, F, A>(int, F, A)",
+            "at::native::vectorized_elementwise_kernel",
+        ),
+        ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16>(x)", "multimem_all_reduce_kernel"),
+        ("Memcpy DtoH (Device -> Pageable)", "Memcpy DtoH (Device -> Pageable)"),
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("<lambda>", "<lambda>"),
+    ],
+)
+def test_short_names(name, short):
+    assert short_name(name) == short
