@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from profsuite.trace.readers.columns import Pool
 
 SMALLEST: Final = 1 << 9
-LARGEST: Final = 1 << 20
+LARGEST: Final = 1 << 21
 """Bytes decoded at once."""
 _SPACES: Final = b" \t\n\r"
 _NULL: Final = Raw(b"null")
@@ -35,6 +36,7 @@ _NO_ARGS: Final = Raw(b"{}")
 # Written so, it is the text "-0"; as an integer the sign is lost.
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\n\r,\]}])")
 _ALONE: Final = re.compile("[MC]")
+_PAIR: Final = attrgetter("pid", "tid")
 _MAX_TEXTS: Final = 1 << 17
 
 
@@ -94,7 +96,7 @@ class Batch:
                 continue
             end, after = cut
             try:
-                self._read(data[at:end], base + at)
+                self._read(data, at, end, base)
             except (UnfitError, msgspec.DecodeError, RecursionError, ValueError, OverflowError):
                 if self._window <= SMALLEST:
                     return 0
@@ -104,17 +106,18 @@ class Batch:
             self._window = min(self._window * 2, LARGEST)
             return after
 
-    def _read(self, text: bytes, offset: int) -> None:
-        if b"-0" in text and _MINUS_ZERO.search(text):
+    def _read(self, data: bytes, at: int, end: int, base: int) -> None:
+        if _MINUS_ZERO.search(data, at, end):
             raise UnfitError
-        events = self._decoder.decode(b"[" + text + b"]")
-        starts = _starts(text)
+        text = b"".join((b"[", memoryview(data)[at:end], b"]"))
+        events = self._decoder.decode(text)
+        starts = at + _starts(np.frombuffer(data, np.uint8, end - at, at))
         if len(starts) != len(events):
-            starts = self._exact_starts(text)
-        offsets = starts + offset
+            starts = at - 1 + self._exact_starts(text)
+        offsets = starts + base
         phases = [event.ph or "" for event in events]
         letters = "".join(phases)
-        if set(map(len, phases)) != {1} or not letters.isascii():
+        if not letters.isascii() or any(len(phase) != 1 for phase in set(phases)):
             raise UnfitError
         alone = [match.start() for match in _ALONE.finditer(letters)]
         runs: list[_Run | int] = []
@@ -125,7 +128,7 @@ class Batch:
             runs.append(number)
             first = number + 1
         columns = self._columns
-        singles = [(number, parse_event(text, int(starts[number]), len(text))) for number in alone]
+        singles = [(number, parse_event(data, int(starts[number]), end)) for number in alone]
         if any(phases[n] == "C" and values.time_ns(event.members.get("ts", b"null")) is None for n, event in singles):
             raise UnfitError
         # Nothing can fail from here on.
@@ -140,7 +143,7 @@ class Batch:
         """Where events start, also when other places look like one."""
         starts = []
         end = 0
-        for raw in self._raw_decoder.decode(b"[" + text + b"]"):
+        for raw in self._raw_decoder.decode(text):
             start = text.index(b"{", end)
             starts.append(start)
             end = start + len(bytes(raw))
@@ -165,9 +168,8 @@ def _last_event(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
         limit = start
 
 
-def _starts(text: bytes) -> NDArray[np.int64]:
+def _starts(array: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Every place after ``},`` where a brace opens, and 0: the events' starts if there are as many."""
-    array = np.frombuffer(text, np.uint8)
     braces = np.flatnonzero(array == 0x7B)[1:]
     before = _back(array, braces - 1)
     is_comma = array[before] == 0x2C
@@ -319,8 +321,8 @@ class _Run:
         named = np.ones(len(self.events), bool)
         named[self.ends] = False
         named[self.memory] = False
-        names = _coded(columns.pools["name"], [name or "" for name in self.names], named)
-        categories = _coded(columns.pools["category"], [event.cat or "" for event in self.events], named)
+        names = _coded(columns.pools["name"], self.names, named)
+        categories = _coded(columns.pools["category"], [event.cat for event in self.events], named)
         common: dict[str, NDArray[Any]] = {
             "ts": self.ts,
             "track": tracks,
@@ -339,7 +341,7 @@ class _Run:
         _append(columns, "memory", self.memory, common, self.memory_fields)
 
     def _tracks(self, columns: Columns) -> NDArray[np.int32]:
-        pairs = [(event.pid, event.tid) for event in self.events]
+        pairs = list(map(_PAIR, self.events))
         known = self.batch.track_codes
         codes = list(map(known.get, pairs))
         if None in codes:
@@ -408,12 +410,16 @@ class _Run:
 
 def _codes(pool: Pool, texts: list[Any]) -> NDArray[np.int32]:
     """The codes of texts, new ones in order; None is -1."""
-    if None in texts:
-        return np.array([-1 if t is None else pool[t] for t in texts], np.int32)
-    return np.array(list(map(pool.__getitem__, texts)), np.int32)
+    codes = list(map(pool.get, texts))
+    if None in codes:
+        codes = [-1 if text is None else pool[text] for text in texts]
+    return np.array(codes, np.int32)
 
 
 def _coded(pool: Pool, texts: list[str | None], mask: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Codes where ``mask`` is; None is ""."""
+    if None in texts:
+        texts = [text or "" for text in texts]
     if mask.all():
         return _codes(pool, texts)
     codes = np.full(len(texts), -1, np.int32)

@@ -23,7 +23,7 @@ from profsuite.trace.readers.raw import RawTrace, Remark, not_a_trace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STEP: Final = 1 << 20
+STEP: Final = 1 << 21
 """Bytes gathered before the next look at them."""
 EVENT_LIMIT: Final = 64 << 20
 MEMBER_LIMIT: Final = 16 << 20
