@@ -38,11 +38,14 @@ class Column:
         """The pyarrow type of this column."""
         import pyarrow as pa
 
-        if self.dtype == "text":
-            return pa.dictionary(pa.int32(), pa.string())
-        if self.dtype == "bool":
-            return pa.bool_()
-        return {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64()}[self.dtype]
+        types: dict[str, pa.DataType] = {
+            "text": pa.dictionary(pa.int32(), pa.string()),
+            "bool": pa.bool_(),
+            "int64": pa.int64(),
+            "int32": pa.int32(),
+            "float64": pa.float64(),
+        }
+        return types[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)

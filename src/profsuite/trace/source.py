@@ -122,7 +122,8 @@ def _open(name: str) -> Iterator[tuple[IO[bytes], str | None, int | None, tuple[
             stat = path.stat()
             if path.is_dir():
                 raise TraceError(f"{name}: is a folder without a trace in it")
-            stream = path.open("rb")
+            # Unbuffered: a buffer's lock would make closing a pipe wait for the thread that reads ahead.
+            stream = path.open("rb", buffering=0)
         except FileNotFoundError:
             raise TraceError(f"{name}: no such file") from None
         except OSError as error:
