@@ -84,12 +84,12 @@ def _kernels(analysis: Analysis, besides: str) -> str:
         f"{_capital(name)} is busy {busy} of the time, so its kernels decide: the largest part of compute time goes "
         f"to {leading} ({percent(ns / total)}), the largest kernel is {short_name(top.name)} "
         f"({percent(top.total_ns / total)}). "
-        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides or '; launching faster will not help.'}"
+        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides or '; launching faster would not help.'}"
     )
 
 
 _KERNELS = {
-    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs will help",
+    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs help",
     "attention": "Check which attention backend runs, and its precision",
     "convolutions": "Try channels_last with bf16 or fp16",
     "optimizer updates": "Use the fused optimizer",
@@ -126,15 +126,15 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
     lost = f"{ms(ns)} of its {ms(analysis.device.shares.idle_ns)} idle time"
     of = _of_time(analysis, ns)
     if cause == "input":
-        workers = "which has no workers, " if loads_without_workers(analysis) else ""
+        workers = ", which has no workers," if loads_without_workers(analysis) else ""
         todo = (
             "Give it num_workers=4 or more, with persistent_workers and pin_memory."
             if workers
             else "Raise num_workers or prefetch_factor, or make loading cheaper."
         )
         return (
-            f"The job waits for input: {name} is busy {busy} of the time, and for {lost} ({of}) the DataLoader, "
-            f"{workers}is still fetching the next batch. {todo}"
+            f"The job waits for input: {name} is busy {busy} of the time, and for {lost} ({of}) the DataLoader"
+            f"{workers} is still fetching the next batch. {todo}"
         )
     if cause == "host":
         only = "only " if analysis.share(analysis.device.shares.busy_ns) < 0.5 else ""
@@ -219,6 +219,12 @@ def _without_device(analysis: Analysis) -> str:
         return (
             f"The job runs on the CPU alone and waits for input: the main thread spends {ms(wait)} "
             f"({_of_time(analysis, wait)}) in its data loader. Give it workers, or make loading cheaper."
+        )
+    if main.compile_ns >= 0.2 * main.window_ns:
+        return (
+            f"The job runs on the CPU alone, and for {ms(main.compile_ns)} "
+            f"({percent(main.compile_ns / main.window_ns)} of the recording) its main thread compiles. "
+            "Profile after warm-up, and look for recompilations (TORCH_LOGS=recompiles)."
         )
     if not ops.rows:
         return (

@@ -54,7 +54,7 @@ def test_a_loader_with_workers(job):
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     sentence = chain(job, 100, 50, lambda at: job.mark(name, at, 90))
     assert sentence.startswith("The job waits for input: ")
-    assert "no workers" not in sentence
+    assert "the DataLoader is still fetching the next batch. Raise num_workers" in sentence
     assert "prefetch_factor" in sentence
 
 
@@ -74,6 +74,12 @@ def test_a_cpu_job_that_waits_for_input(job):
     assert verdict(Analysis(job.trace())).startswith(
         "The job runs on the CPU alone and waits for input: the main thread"
     )
+
+
+def test_a_cpu_job_that_compiles(job):
+    job.mark("compile_fx_inner (dynamo_timed)", 0, 90).op("aten::mm", 90, 10)
+    sentence = verdict(Analysis(job.trace()))
+    assert sentence.startswith("The job runs on the CPU alone, and for 90.0 us (90 % of the recording) its main thread")
 
 
 def test_an_empty_recording(job):
