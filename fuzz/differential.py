@@ -129,14 +129,18 @@ def minimised(data: bytes, seed: int) -> bytes:
 # ---------------------------------------------------------------- mutation
 _KEYS = ["ph", "ts", "dur", "name", "cat", "pid", "tid", "id", "args", "traceEvents", *(key for key, *_ in ARGS)]
 _VALUES = [
-    "0", "-0", "1", "-1", "1.0", "2.5", "1e3", "-1E-2", "1e999", "1e-999", "NaN", "-nan", "Infinity", "true", "false", "null",
-    "01", "1.", ".5", "+1", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616",
-    "4611686018427387.904", "4611686018427387.903", "0.0005", "0.00049", "123456789.0125", '"12"', '" 7 "', '"\\u0035"',
-    '"1e2"', '""', '"a"', '"[memory]"', '"\\u005bmemory]"', '"a\\"b"', '"a"b"', '"\\q"', '"\\ud800"', '"\\ud83d\\ude00"',
-    '"\\u00e9"', '"\t"', '"é"', "[]", "{}", "[1,2,3]", '["1",2]', "[[1],2,3]", "[1.0,-2]", '{"a":[1,{"b":"]"}]}', "[1,]", "[,1]",
-    "tru", "[1 2]", '{"x" 1}', '{"ph":"X","ts":5}', '[{"ph":"X","ts":5}]', '"\\u0058"', '"X"', '"M"', '"C"', '"s"', '"B"', '"E"', '"i"',
+    *r"""
+    0 -0 1 -1 1.0 2.5 1e3 -1E-2 1e999 1e-999 NaN -nan Infinity true false null tru 01 1. .5 +1 9223372036854775807
+    9223372036854775808 -9223372036854775808 18446744073709551616 4611686018427387.903 4611686018427387.904
+    0.0005 0.00049 123456789.0125 "12" "\u0035" "1e2" "" "a" "[memory]" "\u005bmemory]" "a\"b" "a"b" "\q" "\ud800"
+    "\ud83d\ude00" "\u00e9" "é" [] {} [1,2,3] ["1",2] [[1],2,3] [1.0,-2] {"a":[1,{"b":"]"}]} [1,] [,1] [1,,2]
+    {"ph":"X","ts":5} [{"ph":"X","ts":5}] "\u0058" "X" "M" "C" "s" "B" "E" "i"
+    """.split(),
+    '" 7 "', '"\t"', "[1 2]", '{"x" 1}',
 ]  # fmt: skip
-_TOKENS = [*"{}[],:\"\\ \n\t", "},{", "}, {", "]}", "}]}", "],", '":', '",', '"traceEvents":[', "\ufeff", "\0", "{}", "{}{", '"args":{']
+_TOKENS = [
+    *'{}[],:"\\ \n\t', "},{", "}, {", "]}", "}]}", "],", '":', '",', '"traceEvents":[', "\ufeff", "\0", "{}", "{}{", '"args":{',
+]  # fmt: skip
 _PHASES = "XXXXXBEstfCiIRMMNb(é"
 
 
@@ -162,9 +166,8 @@ def event(rng: random.Random) -> str:
     members = [f'"ph":"{rng.choice(_PHASES)}"']
     if rng.random() < 0.95:
         members.append(f'"ts":{rng.randint(0, 10**6) / 1000 if rng.random() < 0.7 else _value(rng)}')
-    for key in ("name", "cat", "pid", "tid", "dur", "id"):
-        if rng.random() < 0.6:
-            members.append(f'"{key}":{_value(rng)}')
+    keys = [key for key in ("name", "cat", "pid", "tid", "dur", "id") if rng.random() < 0.6]
+    members += [f'"{key}":{_value(rng)}' for key in keys]
     if rng.random() < 0.7:
         members.append(f'"args":{_object(rng, _KEYS, 6) if rng.random() < 0.95 else _value(rng)}')
     if rng.random() < 0.3:

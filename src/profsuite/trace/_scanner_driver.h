@@ -5,7 +5,7 @@ enum { M_START, M_TOP, M_EVENTS, M_GARBAGE, M_RESYNC, M_FIND_EVENTS, M_DONE };
 #ifndef MAX_EVENT /* fuzz/ sets the limits low */
 #define MAX_EVENT (64u << 20) /* also of a top-level member */
 #define MAX_HEADER_VALUE (16u << 20)
-#define MAX_HEADER 100000
+#define MAX_HEADER 100000 /* before the events, and after them */
 #define RESYNC_BUDGET (16u << 20)
 #define KEEP_BEHIND (64u << 20)
 #define SEEK_BEHIND 4096
@@ -41,13 +41,14 @@ typedef struct {
     int64_t read_at;   /* file offset of the next read */
     HeaderItem *header;
     size_t num_header, header_cap;
+    size_t header_before; /* of them: before the events */
     volatile int64_t position; /* for progress */
     const char *error;
 } Driver;
 
 static void header_add(Driver *d, const Value *key, const Value *value) {
     Tables *t = &d->t;
-    if (value->len > MAX_HEADER_VALUE || d->num_header >= MAX_HEADER) {
+    if (value->len > MAX_HEADER_VALUE || d->num_header - d->header_before >= MAX_HEADER) {
         remark(t, R_HEADER, d->base + (key->p - d->buf));
         return;
     }
@@ -113,6 +114,7 @@ static int top_member(Driver *d, const u8 **pp, int dry) {
         if (dry) return BROKEN;
         d->mode = M_EVENTS;
         d->events_seen = 1;
+        d->header_before = d->num_header;
         d->after_event = d->comma = 0;
         *pp = p + 1;
         return OK;
@@ -446,6 +448,7 @@ static int step_find_events(Driver *d) {
                 remark(&d->t, R_REPAIRED, d->fault);
                 d->pos = (size_t)(p - d->buf) + 1;
                 d->events_seen = 1;
+                d->header_before = d->num_header;
                 d->after_event = d->comma = 0;
                 d->mode = M_EVENTS;
                 return 1;

@@ -93,7 +93,7 @@ typedef struct {
     Value args[MAX_FIELDS];
     int touched[MAX_FIELDS], num_touched;
     const u8 *args_start, *args_end;
-    int event_repaired;
+    int phase, event_repaired;
     Member *members; /* of args */
     size_t members_cap;
     Pool member_keys;
@@ -496,7 +496,12 @@ static int lex_event(Tables *t, const u8 **pp, const u8 *end) {
     }
     *pp = p;
     const Value *ph = &t->member[KEY_PH];
-    return ph->type == V_STRING && ph->len == 1 ? OK : BROKEN;
+    if (ph->type != V_STRING) return BROKEN;
+    size_t n;
+    const u8 *phase = plain_text(t, ph, &n);
+    if (n != 1 || *phase >= 0x80) return BROKEN;
+    t->phase = *phase;
+    return OK;
 stop:
     *pp = p;
     return status;
@@ -736,7 +741,7 @@ static int is_text(Tables *t, const Value *v, const char *text, size_t len) {
 
 /* Rows of the event that lex_event read; `offset` is its place in the file. */
 static void push_event(Tables *t, int64_t offset) {
-    const int ph = t->member[KEY_PH].p[0];
+    const int ph = t->phase;
     int64_t ts = INT64_MIN, dur, id = INT64_MIN;
     Group *g;
     t->num_events++;

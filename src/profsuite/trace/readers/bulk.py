@@ -79,7 +79,7 @@ def _times_by_digits(text: bytes, count: int) -> NDArray[np.int64] | None:
     except pa.ArrowInvalid:
         return None
     scale = _SCALE[decimals]
-    if (np.abs(whole) > values.LIMIT_NS // scale).any():
+    if (np.abs(whole) >= values.LIMIT_NS // scale).any():
         return None
     scaled: NDArray[np.int64] = whole * scale
     return scaled

@@ -34,8 +34,8 @@ SLICE_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
 READ_PHASES: Final = frozenset("XBEstfCiIRM")
 TRIGGERS: Final = frozenset((group, field) for _, group, field, alone in ARGS if alone)
 BY_KEY: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    **{key: ((group, field),) for key, group, field, _ in ARGS},
-    "Ev Idx": (("op", "event_index"), ("memory", "event_index")),
+    key: ((group, field), ("memory", field)) if field == "event_index" else ((group, field),)
+    for key, group, field, _ in ARGS
 }
 
 
@@ -271,10 +271,11 @@ class _Rows:
 
     def _counter(self, ts: int | None) -> None:
         for key, raw in (self.event.args or {}).items():
-            if values.is_number(raw):
+            value = None if raw[:1] == b'"' else values.real(raw)
+            if value is not None:
                 track, name = self._track(), self._own("name", "name")
                 self.repaired = self.repaired or key in self.event.odd_keys
-                series, value = self.columns.pools["series"][key], values.real(raw)
+                series = self.columns.pools["series"][key]
                 self._row("counter", {"ts": ts, "track": track, "name": name, "series": series, "value": value})
 
     def _meta(self) -> None:

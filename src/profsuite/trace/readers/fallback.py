@@ -27,6 +27,8 @@ STEP: Final = 1 << 21
 """Bytes gathered before the next look at them."""
 EVENT_LIMIT: Final = 64 << 20
 MEMBER_LIMIT: Final = 16 << 20
+MAX_MEMBERS: Final = 100_000
+"""Members kept before the events, and after them."""
 _TAIL_KEPT: Final = 64 << 20
 """How far back from the end of the file a lost end of the array is looked for."""
 _FREE_TRIES: Final = 16 << 20
@@ -63,6 +65,7 @@ class Scanner:
         self._final = False
         self._is_object = False
         self._has_events = False
+        self._members_before = 0
         self._state: Callable[[], bool] = self._begin
         self._after_event = False  # an event was read and no comma since
         self._lost: _Lost | None = None
@@ -196,7 +199,7 @@ class Scanner:
             self._columns.remark("repaired", offset)
         if member.key == "traceEvents":
             return  # no array, so no events
-        if len(member.value) > MEMBER_LIMIT:
+        if len(member.value) > MEMBER_LIMIT or len(self.header) - self._members_before >= MAX_MEMBERS:
             self._columns.remark("dropped", offset)
         else:
             self.header.append((member.key, member.value.decode(errors="replace")))
@@ -223,6 +226,7 @@ class Scanner:
 
     def _open_events(self) -> None:
         self._has_events = True
+        self._members_before = len(self.header)
         self._after_event = False
         self._state = self._events
 
@@ -416,7 +420,7 @@ def _parse_member(data: bytes, start: int, end: int) -> _Member:
     at = parser.colon(after)
     if key == "traceEvents" and data[at : at + 1] == b"[":
         return _Member(key, b"", at + 1, False, True)
-    after = parser.value(at, True, 0)
+    after = parser.value(at, True)
     follows = parser.space(after)
     if data[follows : follows + 1] not in (b",", b"}"):
         raise BrokenError(follows, False)

@@ -156,4 +156,4 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("Total Allocated", "memory", "allocated", True),
     ("Total Reserved", "memory", "reserved", True),
 )
-"""Keys of ``args`` that become columns.  ``Ev Idx`` also fills ``memory.event_index``."""
+"""Keys of ``args`` that become columns.  Those of ``op.event_index`` also fill ``memory.event_index``."""

@@ -93,8 +93,8 @@ class Parser:
                 self.repaired = True
             position = quote + 1
 
-    def value(self, at: int, stray_quotes: bool, depth: int) -> int:
-        """The end of the value that starts at ``at``, inside ``depth`` containers.
+    def value(self, at: int, stray_quotes: bool) -> int:
+        """The end of the value that starts at ``at``.
 
         ``stray_quotes``: whether a string may hold unescaped ones; those inside a container may.
         """
@@ -102,7 +102,7 @@ class Parser:
         if byte == _QUOTE:
             return self.string(at, stray_quotes)
         if byte in (_OPEN_OBJECT, _OPEN_ARRAY):
-            return self._container(at, depth)
+            return self._container(at)
         return self._scalar(at)
 
     def _scalar(self, at: int) -> int:
@@ -113,11 +113,10 @@ class Parser:
             raise BrokenError(self.end, True)
         return match.end()
 
-    def _container(self, at: int, depth: int) -> int:
+    def _container(self, at: int) -> int:
         """The end of the array or object at ``at``: of what is inside only strings and brackets count."""
         data, end = self.data, self.end
         stack = bytearray()
-        limit = MAX_DEPTH - depth
         while True:
             match = _MARK.search(data, at, end)
             if match is None:
@@ -129,7 +128,7 @@ class Parser:
                 continue
             if byte in (_OPEN_OBJECT, _OPEN_ARRAY):
                 stack.append(byte + 2)  # in ASCII each closing bracket is two after its opening one
-                if len(stack) > limit:
+                if len(stack) > MAX_DEPTH:
                     raise BrokenError(at, False)
             elif byte != stack.pop():
                 raise BrokenError(at, False)
@@ -167,11 +166,11 @@ class Parser:
             if not own:
                 if odd:
                     self.odd_keys.add(name)
-                at = self.value(start, True, 2)
+                at = self.value(start, True)
             elif name == "args":
                 at = self._args(start)
             else:
-                at = self.value(start, False, 1)
+                at = self.value(start, False)
             found.pop(name, None)  # the later member counts, in its place
             found[name] = (start, at)
             at = self.space(at)
@@ -187,7 +186,7 @@ class Parser:
             self.args, end = self.members(at, own=False)
             return end
         self.args = None
-        return self.value(at, True, 1)
+        return self.value(at, True)
 
 
 @lru_cache(4096)
@@ -199,13 +198,13 @@ def _key_text(key: bytes) -> tuple[str, bool]:
 def parse_event(data: bytes, start: int, end: int) -> Event:
     """The event whose ``{`` is at ``start``.
 
-    ``BrokenError`` if it does not follow the grammar before ``end`` or has no ``ph`` of one character.
+    ``BrokenError`` if it does not follow the grammar before ``end`` or has no ``ph`` of one ASCII character.
     """
     parser = Parser(data, end)
     found, after = parser.members(start, own=True)
     first, last = found.get("ph", (0, 0))
     phase = text(data[first:last])[0] if last and data[first] == _QUOTE else None
-    if phase is None or len(phase) != 1:
+    if phase is None or len(phase) != 1 or not phase.isascii():
         raise BrokenError(after, False)
     members = {name: data[at:stop] for name, (at, stop) in found.items()}
     args = None if parser.args is None else {name: data[at:stop] for name, (at, stop) in parser.args.items()}
@@ -213,13 +212,13 @@ def parse_event(data: bytes, start: int, end: int) -> Event:
 
 
 def elements(raw: bytes, count: int) -> list[bytes]:
-    """The raw text of up to ``count`` first elements of an array, up to the first that is no scalar or string."""
+    """The raw text of up to ``count`` first elements of an array, up to the first that is no JSON."""
     parser = Parser(raw, len(raw))
     parts: list[bytes] = []
     try:
         at = parser.space(1)
-        while len(parts) < count and raw[at] not in (_OPEN_OBJECT, _OPEN_ARRAY):
-            end = parser.value(at, False, 0)
+        while len(parts) < count:
+            end = parser.value(at, True)
             parts.append(raw[at:end])
             at = parser.space(end)
             if raw[at] != _COMMA:

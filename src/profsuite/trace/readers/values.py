@@ -6,6 +6,7 @@ Every function takes the bytes of a value as they stand in the file.
 from __future__ import annotations
 
 import re
+from math import inf, isinf
 from typing import Final
 
 LIMIT_NS: Final = 2**62
@@ -93,19 +94,15 @@ def integer_of(digits: str) -> int | None:
     return value if -(2**63) < value < 2**63 else None
 
 
-def is_number(raw: bytes) -> bool:
-    """Whether the value is a number as such (not one in a string)."""
-    return raw[:1] != b'"' and _FLOAT.fullmatch(raw.decode("latin-1")) is not None
-
-
 def real(raw: bytes) -> float | None:
-    """The nearest float64, or None; beyond the largest it is infinite."""
+    """The nearest float64; None where it is no number or beyond the largest."""
     return real_of(_number(raw))
 
 
 def real_of(digits: str) -> float | None:
     """``real`` of the bare digits."""
-    return float(digits) if _FLOAT.fullmatch(digits) else None
+    number = float(digits) if _FLOAT.fullmatch(digits) else inf
+    return None if isinf(number) else number
 
 
 def boolean(raw: bytes) -> int | None:
@@ -114,7 +111,7 @@ def boolean(raw: bytes) -> int | None:
 
 
 def time_ns(raw: bytes) -> int | None:
-    """Microseconds as written -> whole ns, halves away from zero; None if no number or beyond 2^62 ns."""
+    """Microseconds as written -> whole ns, halves away from zero; None if no number or from 2^62 ns on."""
     return time_ns_of(_number(raw))
 
 
@@ -143,6 +140,6 @@ def time_ns_of(digits: str) -> int | None:
     value = int(significant[:point].ljust(point, "0") or "0")
     if significant[point : point + 1] >= "5":
         value += 1
-    if value > LIMIT_NS:
+    if value >= LIMIT_NS:
         return None
     return -value if sign else value
