@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GENERATOR = Path(__file__).with_name("gen_trace.py")
+BIG_MB = 100
+LAYERS = 240
+"""Of the model in big traces: 72,000 events a step, as in recorded ones.  The generator's 24 would make
+hundreds of small steps, and the peer compares every event with every step."""
 _BLOCK = 16 << 20
 
 
@@ -43,11 +47,10 @@ class Inputs:
             print(f"generating {size_mb} MB of JSON, once", flush=True)
             building = folder.with_name(f".{folder.name}")
             shutil.rmtree(building, ignore_errors=True)
-            subprocess.run(
-                [sys.executable, str(GENERATOR), "--size-mb", str(size_mb), "--out", str(building)],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
+            command = [sys.executable, str(GENERATOR), "--size-mb", str(size_mb), "--out", str(building)]
+            if size_mb >= BIG_MB:
+                command += ["--layers", str(LAYERS)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             building.rename(folder)
         facts = json.loads(truth.read_text("utf-8"))
         return Input(path, path.stat().st_size, int(facts["ranks"][0]["events"]))

@@ -67,7 +67,7 @@ def table(name: str, rows: list[dict[str, Any]]) -> str:
         spread = f"{min(runs):,.{digits}f} to {max(runs):,.{digits}f}, {len(runs)} runs" if len(runs) > 1 else ""
         need = "".join(f"{kind} {bound:g}" for kind, bound in (row["need"] or {}).items())
         met = {True: "met", False: "MISSED", None: ""}[row["met"]]
-        lines.append(f"  {row['what']:38} {number:>13}  {spread:28} {need:13} {met}".rstrip())
+        lines.append(f"  {row['what']:42} {number:>13}  {spread:28} {need:13} {met}".rstrip())
     return "\n".join(lines)
 
 

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("path", nargs="?", default="")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--reader", choices=("c", "python"), default="c")
-    parser.add_argument("--max-memory", type=int, default=200_000_000)
+    parser.add_argument("--max-memory", type=int, default=400_000_000)
     parser.add_argument("--folder", help="where to stream to")
     parser.add_argument("--without-isal", action="store_true", help="as if isal were not installed")
     args = parser.parse_args()

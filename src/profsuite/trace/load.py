@@ -34,12 +34,12 @@ Reader = Literal["auto", "c", "python"]
 ProgressListener = Callable[[int, int | None], None]
 """Called with the bytes read and, where known, the bytes there are (both uncompressed)."""
 
-BYTES_PER_SLICE = 300
+BYTES_PER_SLICE = 450
 """Peak memory while tables are built, per slice; measured on generated and public traces (benchmarks/)."""
 BYTES_PER_BYTE = 0.6
 """Peak memory per byte of JSON."""
-BASE_BYTES = 120_000_000
-"""What Python, numpy and pyarrow take."""
+BASE_BYTES = 220_000_000
+"""What Python and its packages take, and what streaming leaves taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ class RawScanner(Protocol):
 def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[int], None]) -> None:
     """Read ``chunks`` through ``scanner`` (a ``RawScanner``) into ``folder``, a batch in memory at a time."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    # Threads would keep buffers of their own, 40 MB in all, and the few columns of a batch gain nothing by them.
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     writers: dict[str, Any] = {}
     rows = dict.fromkeys(["slice"], 0)
     with ExitStack() as stack:
@@ -115,7 +116,8 @@ class Spill:
 
     def batches(self, group: str, columns: Iterable[str] | None = None) -> Iterator[dict[str, NDArray[Any]]]:
         """The batches of a group in file order; only some columns if named."""
-        with pa.memory_map(str(self.folder / f"{group}.arrow")) as source:
+        # not mapped: pages of a map count as resident until it is closed
+        with pa.OSFile(str(self.folder / f"{group}.arrow")) as source:
             names = pa.ipc.open_file(source).schema.names
             wanted = names if columns is None else list(columns)
             fields = sorted(names.index(name) for name in wanted)
@@ -187,7 +189,8 @@ class Spill:
             parts.append({name: values[rows] for name, values in batch.items()})
         groups["slice"] = _joined(parts)
         kept = np.concatenate(keep) if keep else np.zeros(0, bool)
-        number = (np.cumsum(kept) - 1).astype(np.int32)
+        number = np.cumsum(kept, dtype=np.int32)
+        number -= 1
         for group in self.manifest["rows"]:
             if group == "slice":
                 continue
