@@ -60,7 +60,7 @@ class ThreadBreakdown(Struct, frozen=True, kw_only=True):
 
 
 class HostBreakdown(Struct, frozen=True, kw_only=True):
-    """All host threads, the one that launched most device work (else recorded most time) first.
+    """All host threads, the main one first: the one with the steps, else with most launches, else most time.
 
     The window runs from the first host slice's start to the last one's end; null in a trace without host slices.
     ``steps`` are given for the first thread only.
@@ -82,8 +82,15 @@ def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
         return HostBreakdown(start_ns=None, window_ns=None, threads=())
     start = min(int(line.time[0]) for line in lines)
     end = max(int(line.time[-1]) for line in lines)
-    launches = num_launches(trace)
-    lines.sort(key=lambda line: (-launches[line.track_id], int(line.time[0] - line.time[-1]), line.track_id))
+    launches, steps = num_launches(trace), num_steps(trace)
+    lines.sort(
+        key=lambda line: (
+            -steps[line.track_id],
+            -launches[line.track_id],
+            int(line.time[0] - line.time[-1]),
+            line.track_id,
+        )
+    )
     threads = tuple(
         ThreadBreakdown(
             track_id=line.track_id,
@@ -104,6 +111,12 @@ def num_launches(trace: Trace) -> NDArray[np.int64]:
     called = np.zeros(trace.num_rows("slice"), bool)
     called[launch[launch >= 0]] = True
     return np.bincount(trace.array("slice", "track_id")[called], minlength=trace.num_rows("track"))
+
+
+def num_steps(trace: Trace) -> NDArray[np.int64]:
+    """How many steps each track marks; the backward of a step may launch more, on a thread of its own."""
+    marks = trace.array("slice", "track_id")[trace.array("step", "slice_id")]
+    return np.bincount(marks, minlength=trace.num_rows("track"))
 
 
 def _steps(trace: Trace, line: Timeline) -> tuple[StepHostShares, ...]:

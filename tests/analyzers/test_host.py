@@ -51,6 +51,14 @@ def test_slices_that_begin_or_end_together(job):
     assert parts(thread.shares) == {"op": 15, "launch": 5}
 
 
+def test_the_thread_with_the_steps_is_the_main_one(job):
+    job.mark("ProfilerStep#1", 0, 100).op("aten::mm", 10, 10)
+    job.op("MmBackward0", 20, 60, tid=2).launch(30, 5, 1, tid=2).kernel(40, 5, 1)
+    result = host(job.trace())
+    assert [(t.thread, t.num_launches) for t in result.threads] == [("thread 1", 0), ("thread 2", 1)]
+    assert [step.number for step in result.threads[0].steps] == [1]
+
+
 def test_threads_share_one_window_and_the_launching_one_comes_first(job):
     job.op("aten::long", 0, 100, tid=1).op("aten::mm", 20, 30, tid=2).launch(25, 5, 1, tid=2).kernel(40, 5, 1)
     result = host(job.trace())
