@@ -45,6 +45,7 @@ _ITEM = r"^aten::(?:_local_scalar_dense|nonzero|is_nonzero|masked_select|unique_
 _LAUNCH = (
     _PREFIX + r"(?:\w*Launch\w*Kernel\w*|\w*LaunchKernel\w*|\w*GraphLaunch\w*|\w*Mem(?:cpy|set)\w*|runFunction.*)$"
 )
+_GRAPH_LAUNCH = _PREFIX + r"\w*GraphLaunch\w*$"
 _WAIT_EVENT = _PREFIX + r"(?:cuda|cu|hip|aclrt)StreamWaitEvent\w*$"
 
 
@@ -108,6 +109,11 @@ def waits_for_values(trace: Trace) -> NDArray[np.bool_]:
 def waits_for_events(trace: Trace) -> NDArray[np.bool_]:
     """Whether a call of each distinct name makes a stream wait for an event."""
     return matching(trace, _WAIT_EVENT)
+
+
+def launches_graphs(trace: Trace) -> NDArray[np.bool_]:
+    """Whether a call of each distinct name launches a whole graph."""
+    return matching(trace, _GRAPH_LAUNCH)
 
 
 def launches_work(trace: Trace) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
+from profsuite.analyzers.host_calls import launches_graphs
 from profsuite.analyzers.ranking import numbered, sum_by_group
 
 if TYPE_CHECKING:
@@ -107,9 +108,18 @@ def kernels(trace: Trace, top: int = 10) -> KernelTable:
         num_short=int(short.sum()),
         short_pct=pct(int(short.sum()), len(rows)),
         short_time_pct=pct(int(dur[short].sum()), total),
-        from_graphs=int((trace.array("kernel", "graph_id", null=0) > 0).sum()),
+        from_graphs=_from_graphs(trace),
         rows=tuple(_row(trace, order[a:b], total) for a, b in zip(first.tolist(), last.tolist(), strict=True)),
     )
+
+
+def _from_graphs(trace: Trace) -> int:
+    """Kernels whose launch is a graph launch, or that carry a graph's id (recorders write one or the other)."""
+    launch = trace.array("kernel", "launch_id")
+    graphed = trace.array("kernel", "graph_id", null=0) > 0
+    names = trace.array("slice", "name")[launch]
+    graphed |= (launch >= 0) & launches_graphs(trace)[names]
+    return int(graphed.sum())
 
 
 def _row(trace: Trace, runs: NDArray[np.int64], total: int) -> KernelRow:

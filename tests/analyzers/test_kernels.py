@@ -34,6 +34,12 @@ def test_launch_shapes_and_occupancy_weighted_by_time(job):
     assert (row.longest.registers_per_thread, row.longest.shared_memory_bytes) == (32, 0)
 
 
+def test_kernels_of_graphs_by_their_launch_or_their_graph_id(job):
+    job.call("hipGraphLaunch", 0, 5, 1).kernel(10, 5, 1).kernel(20, 5, 1)
+    job.launch(5, 2, 2).kernel(30, 5, 2).kernel(40, 5, 3, **{"graph id": 7, "graph node id": 1})
+    assert kernels(job.trace()).from_graphs == 3
+
+
 def test_what_was_not_recorded_is_null(job):
     (row,) = kernels(job.kernel(0, 10).trace()).rows
     assert (row.occupancy_pct, row.longest.grid, row.longest.registers_per_thread) == (None, None, None)
