@@ -49,7 +49,7 @@ typedef struct {
 static void header_add(Driver *d, const Value *key, const Value *value) {
     Tables *t = &d->t;
     if (value->len > MAX_HEADER_VALUE || d->num_header - d->header_before >= MAX_HEADER) {
-        remark(t, R_HEADER, d->base + (key->p - d->buf));
+        remark(t, R_HEADER, d->base + (key->p - 1 - d->buf));
         return;
     }
     if (d->num_header == d->header_cap) {

@@ -29,8 +29,8 @@ EVENT_LIMIT: Final = 64 << 20
 MEMBER_LIMIT: Final = 16 << 20
 MAX_MEMBERS: Final = 100_000
 """Members kept before the events, and after them."""
-_TAIL_KEPT: Final = 64 << 20
-"""How far back from the end of the file a lost end of the array is looked for."""
+_KEPT: Final = 64 << 20
+"""How far back a lost end of the array, and the byte before an event, is looked for."""
 _FREE_TRIES: Final = 16 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 _SPACES: Final = b" \t\n\r"
@@ -318,14 +318,11 @@ class Scanner:
         """After a dropped event: find the next one."""
         lost, data = self._lost, self._data
         assert lost is not None
-        at = lost.next - self._base
         # The byte before a candidate may lie before ``at``.
-        before = at - 1
-        while before > self._at and data[before] in _SPACES:
-            before -= 1
-        for match in _CANDIDATE.finditer(data, max(before, self._at)):
+        before = _last_not_space(data, lost.next - self._base, self._at)
+        for match in _CANDIDATE.finditer(data, before):
             start = match.end() - 1
-            if start < lost.next - self._base:
+            if start < lost.next - self._base or start - match.start() > _KEPT:
                 continue
             cut = min(start + EVENT_LIMIT, len(data))
             try:
@@ -351,14 +348,10 @@ class Scanner:
         return False
 
     def _forget(self) -> bool:
-        """Hold no more of what follows a dropped event than the search for the array's end looks at."""
+        """Hold no more of what follows a dropped event than the searches may look back at."""
         lost = self._lost
         assert lost is not None
-        # One more byte than is needed at the end: a candidate's byte before it must not be lost.
-        oldest = min(lost.next - 1 - self._base, len(self._data) - _TAIL_KEPT)
-        while oldest > self._at and self._data[oldest] in _SPACES:
-            oldest -= 1
-        self._at = max(self._at, oldest)
+        self._at = max(self._at, lost.next - self._base - _KEPT)
         return False
 
     def _never_resumed(self, lost: _Lost) -> None:
@@ -367,7 +360,7 @@ class Scanner:
             self._columns.remark("truncated", lost.offset)
             return
         data = self._data
-        first = max(lost.offset + 1, self.num_bytes - _TAIL_KEPT) - self._base
+        first = max(lost.offset + 1, self.num_bytes - _KEPT) - self._base
         search = _Lost(self._base + first, False)
         search.next = self._base + first
         for match in _ARRAY_END.finditer(data, first):
@@ -447,6 +440,19 @@ def _parse_rest(data: bytes, at: int, is_object: bool) -> list[tuple[int, _Membe
     if rest:
         raise BrokenError(rest.start(), False)
     return found
+
+
+def _last_not_space(data: bytes, end: int, first: int) -> int:
+    """The last place before ``end`` that holds no white space, ``first`` if there is none after it."""
+    size = 64
+    while end > first:
+        start = max(first, end - size)
+        rest = len(data[start:end].rstrip(_SPACES))
+        if rest:
+            return start + rest - 1
+        end = start
+        size = min(2 * size, 1 << 20)
+    return first
 
 
 def read_chunks(chunks: Iterable[bytes]) -> RawTrace:
