@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterable
@@ -70,6 +71,31 @@ def report_schema() -> str:
     return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
 
 
+PICTURE = REFERENCE.parent / "images" / "analyze.svg"
+SAMPLE = "sample_traces/gpu_ddp_one_rank/rank_0.json.gz"
+PICTURE_LINES = 63
+
+
+def picture() -> str:
+    """The beginning of ``profsuite analyze`` on a sample trace, as a terminal shows it (SVG, no outside fonts)."""
+    import re
+
+    from rich.console import Console
+    from rich.terminal_theme import MONOKAI
+    from rich.text import Text
+
+    import profsuite
+    from profsuite.exporters.text import render
+
+    trace = profsuite.load(REFERENCE.parent.parent / SAMPLE, cache=False)
+    text = render(profsuite.analyze(trace), width=100, color=True).replace(str(REFERENCE.parent.parent) + "/", "")
+    console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    console.print(Text.from_ansi("\n".join(text.splitlines()[:PICTURE_LINES])), soft_wrap=True)
+    svg = console.export_svg(title=f"profsuite analyze {SAMPLE}", theme=MONOKAI, unique_id="profsuite")
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    return svg.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace")
+
+
 PAGES = {"tables.md": tables_page, "cli.md": cli_page, "report.schema.json": report_schema}
 """Each file of docs/reference and what writes it."""
 
@@ -89,6 +115,9 @@ def main() -> None:
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
         sys.stdout.write(f"docs/reference/{name}\n")
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(picture(), encoding="utf-8")
+    sys.stdout.write("docs/images/analyze.svg\n")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ def test_reference_page_is_what_make_docs_writes(page: str) -> None:
     assert written == generator().PAGES[page](), "run make docs"
 
 
+def test_picture_is_what_make_docs_draws() -> None:
+    if f"rich=={version('rich')}" not in (ROOT / "constraints.txt").read_text(encoding="utf-8").split():
+        pytest.skip("another version of rich draws it differently")
+    written = (ROOT / "docs" / "images" / "analyze.svg").read_text(encoding="utf-8")
+    assert written == generator().picture(), "run make docs"
+
+
 def test_every_page_is_compared() -> None:
     names = {path.name for path in (ROOT / "docs" / "reference").iterdir()}
     assert names == set(generator().PAGES) == {"tables.md", "cli.md", "report.schema.json"}

@@ -1,0 +1,71 @@
+"""What the README tells a reader to type works, and what it points at is there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SAMPLES = ROOT / "sample_traces"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder as the README's examples take for granted."""
+    shutil.copy(SAMPLES / "gpu_ddp_one_rank" / "rank_0.json.gz", tmp_path / "trace.json.gz")
+    shutil.copytree(SAMPLES / "gpu_ddp_slow_rank", tmp_path / "run_folder")
+    return tmp_path
+
+
+def blocks(language):
+    """The code blocks of a language, in order."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [text for name, text in found if name == language]
+
+
+COMMANDS = [
+    line.partition("  #")[0].strip()
+    for block in blocks("")
+    for line in block.splitlines()
+    if line.startswith("profsuite ")
+]
+
+
+def test_there_are_commands():
+    assert len(COMMANDS) >= 4
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command, folder):
+    if command.startswith("profsuite query"):
+        pytest.importorskip("duckdb")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": path}
+    )
+    # --fail-on critical: the sample job waits for input
+    assert done.returncode == (1 if "--fail-on" in command else 0), done.stderr
+    for name in re.findall(r"(?:--output|>) (\S+)", command):
+        assert (folder / name).stat().st_size > 1000
+
+
+def test_python_example(folder):
+    code = next(block for block in blocks("python") if "profsuite.load" in block)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("The job waits for input")
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(p.relative_to(ROOT) for p in ROOT.glob("docs/*.md"))], ids=str
+)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if "://" not in link:
+            assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
