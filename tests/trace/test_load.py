@@ -51,6 +51,17 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+class Counting:
+    """A function that counts its calls."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)
+
+
 def settle():
     """Wait until nothing is being written to the cache."""
     for thread in threading.enumerate():
@@ -210,6 +221,21 @@ def test_max_memory_loads_as_many_steps_as_fit(trace_file, own_cache, monkeypatc
         profsuite.load(trace_file, max_memory=loading.BASE_BYTES + 10**5)
 
 
+def test_what_was_streamed_before_is_used_checked_and_pruned(trace_file, own_cache, monkeypatch):
+    monkeypatch.setattr(loading, "BYTES_PER_BYTE", 10**9)
+    monkeypatch.setattr(loading.spill, "write", counting := Counting(loading.spill.write))
+    for _ in range(2):
+        assert profsuite.load(trace_file, max_memory=10**9).num_rows("slice") == 16
+    assert counting.calls == 1
+    (folder,) = own_cache.iterdir()
+    (folder / "slice.arrow").write_bytes(b"ARROW1")
+    assert profsuite.load(trace_file, max_memory=10**9).num_rows("slice") == 16
+    assert counting.calls == 2
+    assert cache.used_bytes() > 0
+    cache.prune(0)
+    assert list(own_cache.iterdir()) == []
+
+
 def test_cache_is_used_checked_and_replaced(trace_file, own_cache):
     first = profsuite.load(trace_file)
     settle()
@@ -235,7 +261,7 @@ def test_cache_is_pruned_from_the_least_recently_used(own_cache, trace_file):
     trace = profsuite.load(trace_file, cache=False)
     for i in range(3):
         cache.keep(trace, ("x", i)).join()
-        os.utime(cache.folder_for(("x", i)) / "trace.json", (1000 + i, 1000 + i))
+        os.utime(cache.folder_for(("x", i)), (1000 + i, 1000 + i))
     one = cache.used_bytes() // 3
     cache.prune(2 * one + 100)
     assert [cache.folder_for(("x", i)).exists() for i in range(3)] == [False, True, True]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profsuite.errors import TraceError
+from profsuite.trace import spill
 from profsuite.trace.model import Trace
 from profsuite.trace.schema import SCHEMA_VERSION
 from profsuite.trace.store import MANIFEST, open_folder, save
@@ -48,8 +49,7 @@ def find(key: tuple[Any, ...] | None) -> Trace | None:
     except TraceError:
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    with suppress(OSError):
-        os.utime(folder / MANIFEST)  # the least recently used go first
+    touch(folder)
     return trace
 
 
@@ -76,6 +76,12 @@ def keep(trace: Trace, key: tuple[Any, ...] | None) -> threading.Thread | None:
     return thread
 
 
+def touch(folder: Path) -> None:
+    """Say that an entry was used: the least recently used go first."""
+    with suppress(OSError):
+        os.utime(folder)
+
+
 def prune(limit_bytes: int | None = None) -> None:
     """Remove what was used longest ago until the cache is below its limit ($PROFSUITE_CACHE_GB, default 10)."""
     if limit_bytes is None:
@@ -84,7 +90,7 @@ def prune(limit_bytes: int | None = None) -> None:
     for folder in _entries():
         try:
             size = sum(file.stat().st_size for file in folder.iterdir())
-            entries.append(((folder / MANIFEST).stat().st_mtime, size, folder))
+            entries.append((folder.stat().st_mtime, size, folder))
         except OSError:
             continue
     total = sum(size for _, size, _ in entries)
@@ -114,7 +120,13 @@ def _limit_gb() -> float:
 
 
 def _entries() -> list[Path]:
+    """Run folders, and what ``spill`` streamed; not what is still being written."""
+    manifests = (MANIFEST, spill.MANIFEST)
     try:
-        return [entry for entry in cache_folder().iterdir() if (entry / MANIFEST).is_file()]
+        return [
+            entry
+            for entry in cache_folder().iterdir()
+            if not entry.name.startswith(".") and any((entry / name).is_file() for name in manifests)
+        ]
     except OSError:
         return []

@@ -145,7 +145,7 @@ def no_device_properties(trace: Trace) -> list[Remark]:
         "no_device_properties",
         trace,
         "The file does not describe its devices (deviceProperties), so no peak rates are known. "
-        "torch.profiler writes them from torch 1.9 on; name the device on the command line instead.",
+        "torch.profiler writes them from torch 1.9 on.",
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from profsuite.errors import ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
@@ -216,9 +217,10 @@ def _load_part(
     total = None if source.gzipped else source.size
     folder, temporary = _spill_folder(source)
     try:
-        if not (folder / spill.MANIFEST).is_file():
+        spilled = _spilled(folder, source.name)
+        if spilled is None:
             _spill(source, use_c, folder, lambda n: progress(n, total) if progress is not None else None)
-        spilled = spill.Spill(folder, source.name)
+            spilled = spill.Spill(folder, source.name)
         part = _fitting(spilled, steps, time, max_memory)
         raw = spilled.load(part.start, part.stop)
         _note_fault(source, raw)
@@ -244,6 +246,19 @@ def _spill_folder(source: Source) -> tuple[Path, bool]:
     return Path(tempfile.mkdtemp(prefix="profsuite-")), True
 
 
+def _spilled(folder: Path, name: str) -> spill.Spill | None:
+    """What was streamed there before; None if nothing was, or it is damaged."""
+    if not (folder / spill.MANIFEST).is_file():
+        return None
+    try:
+        spilled = spill.Spill(folder, name)
+        spilled.extent()
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        return None
+    trace_cache.touch(folder)
+    return spilled
+
+
 def _spill(source: Source, use_c: bool, folder: Path, done: Callable[[int], None]) -> None:
     """Stream the source to ``folder``, which appears only when complete."""
     from profsuite.trace.readers import fallback
@@ -254,6 +269,7 @@ def _spill(source: Source, use_c: bool, folder: Path, done: Callable[[int], None
         spill.write(scanner, source.chunks(), building, done)
         shutil.rmtree(folder, ignore_errors=True)
         building.replace(folder)
+        trace_cache.prune()
     except TraceError as error:
         raise TraceError(_named(source, error)) from None
     except OSError as error:

@@ -31,7 +31,7 @@ def remark_message(kind: str, count: int, phases: dict[str, int] | None = None) 
         case "repaired":
             return f"{events} broke JSON's rules in a way that left no doubt; kept."
         case "dropped":
-            return f"{events} could not be read and were left out; all others were kept."
+            return f"{events} could not be read; all others were kept."
         case "truncated":
             return "The file ends before its end; everything up to there was kept."
         case "empty":
