@@ -16,6 +16,7 @@
 #include "_scanner_lex.h"
 #include "_scanner_columns.h"
 #include "_scanner_event.h"
+#include "_scanner_rows.h"
 #include "_scanner_driver.h"
 #include "_scanner_setup.h"
 #include "_nest.h"

@@ -9,7 +9,6 @@ class Scanner:
     position: int
     stopped: int
     started: int
-    array_end: int
     num_events: int
     num_rows: int
     num_bytes: int

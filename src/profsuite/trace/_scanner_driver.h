@@ -34,7 +34,7 @@ typedef struct {
     uint64_t spent;    /* resync: bytes spent on failed attempts */
     int64_t limit;     /* stop before an event that starts at or after this offset; -1: none */
     int64_t stopped;   /* the offset it stopped at, -1 */
-    int64_t array_end; /* offset after the events' closing bracket, -1 */
+    int given_up;      /* the rest after the events does not parse: no trailing data */
     int eof;
     int seeking;       /* looking for the first event of a part of the file; nothing was broken */
     int64_t started;   /* the event that this found, -1 */
@@ -272,7 +272,6 @@ static int step_resync(Driver *d) {
             if (!bracket) break;
             from = (size_t)(bracket - d->buf) + 1;
             if (tail_parses(d, from, &spent)) {
-                d->array_end = d->base + (int64_t)from;
                 d->pos = from;
                 d->mode = d->array_form ? M_DONE : M_TOP;
                 return 1;
@@ -324,7 +323,6 @@ static int step_events(Driver *d) {
             if (d->t.no_memory) return 0;
         } else if (*p == ']') {
             d->pos = at + 1;
-            d->array_end = d->base + (int64_t)d->pos;
             d->mode = d->array_form ? M_DONE : M_TOP;
             return 1;
         } else {
@@ -418,8 +416,8 @@ static int step_top(Driver *d) {
     if (d->events_seen) {
         remark(&d->t, R_HEADER, d->base + (int64_t)d->pos);
         d->pos = d->len;
-        d->mode = M_DONE; /* the rest is given up; not trailing data */
-        d->array_end = -2;
+        d->mode = M_DONE;
+        d->given_up = 1;
         return 1;
     }
     d->fault = d->base + (int64_t)d->pos;
@@ -468,7 +466,7 @@ static int step_find_events(Driver *d) {
 
 static int step_done(Driver *d) {
     const u8 *end = d->buf + d->len, *p = skip_space(d->buf + d->pos);
-    if (p < end && d->array_end != -2 && !d->error && d->t.remarks[R_TRAILING].count == 0)
+    if (p < end && !d->given_up && !d->error && d->t.remarks[R_TRAILING].count == 0)
         remark(&d->t, R_TRAILING, d->base + (p - d->buf));
     d->pos = d->len;
     d->wait = 1;

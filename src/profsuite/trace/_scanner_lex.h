@@ -38,7 +38,8 @@ static inline const u8 *skip_space(const u8 *p) {
     if (!is_space(*p)) return p;
     if (!is_space(*++p)) return p;
 #ifdef HAVE_SSE2
-    const __m128i sp = _mm_set1_epi8(' '), nl = _mm_set1_epi8('\n'), cr = _mm_set1_epi8('\r'), tab = _mm_set1_epi8('\t');
+    const __m128i sp = _mm_set1_epi8(' '), nl = _mm_set1_epi8('\n');
+    const __m128i cr = _mm_set1_epi8('\r'), tab = _mm_set1_epi8('\t');
     for (;;) {
         __m128i v = _mm_loadu_si128((const __m128i *)p);
         __m128i m = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, sp), _mm_cmpeq_epi8(v, nl)),

@@ -190,17 +190,20 @@ static PyObject *scanner_start_at(PyObject *object, PyObject *args) {
     long long offset, limit;
     int array_form, seek;
     if (!PyArg_ParseTuple(args, "LLpp", &offset, &limit, &array_form, &seek)) return NULL;
-    if (d->len || offset < 0) return bad_spec("start_at after reading, or before the file"), NULL;
-    driver_start_at(d, offset, limit, array_form, seek);
-    Py_RETURN_NONE;
+    if (!enter(self)) return NULL;
+    int fresh = d->len == 0 && offset >= 0;
+    if (fresh) driver_start_at(d, offset, limit, array_form, seek);
+    else bad_spec("start_at after reading, or before the file");
+    return leave(self, fresh ? Py_NewRef(Py_None) : NULL);
 }
 
 static PyObject *scanner_resume(PyObject *object, PyObject *args) {
-    Driver *d = &((Scanner *)object)->d;
+    Scanner *self = (Scanner *)object;
     long long limit;
     if (!PyArg_ParseTuple(args, "L", &limit)) return NULL;
-    driver_resume(d, limit);
-    Py_RETURN_NONE;
+    if (!enter(self)) return NULL;
+    driver_resume(&self->d, limit);
+    return leave(self, Py_NewRef(Py_None));
 }
 
 static long long read_block(int fd, u8 *to, size_t n, int64_t offset) {
@@ -327,11 +330,14 @@ static PyObject *scanner_absorb(PyObject *object, PyObject *args) {
         codes[n] = views[n].buf;
     }
     if (n == t->num_pools + 1 && !PyErr_Occurred() && enter(self)) {
-        Py_BEGIN_ALLOW_THREADS
-        good = absorb_rows(t, &other->d.t, codes, codes[t->num_pools]);
-        Py_END_ALLOW_THREADS
+        if (enter(other)) {
+            Py_BEGIN_ALLOW_THREADS
+            good = absorb_rows(t, &other->d.t, codes, codes[t->num_pools]);
+            Py_END_ALLOW_THREADS
+            other->busy = 0;
+            if (!good) PyErr_NoMemory();
+        }
         self->busy = 0;
-        if (!good) PyErr_NoMemory();
     }
     for (int i = 0; i < n; i++) PyBuffer_Release(&views[i]);
     return good ? Py_NewRef(Py_None) : NULL;
@@ -369,6 +375,7 @@ static PyObject *scanner_strings(PyObject *object, PyObject *args) {
 static PyObject *scanner_header(PyObject *object, PyObject *ignored) {
     Driver *d = &((Scanner *)object)->d;
     (void)ignored;
+    if (!enter((Scanner *)object)) return NULL;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < d->num_header; i++) {
         HeaderItem *h = &d->header[i];
@@ -376,7 +383,7 @@ static PyObject *scanner_header(PyObject *object, PyObject *ignored) {
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
-    return list;
+    return leave((Scanner *)object, list);
 }
 
 static PyObject *scanner_remarks(PyObject *object, PyObject *ignored) {
@@ -402,7 +409,7 @@ static PyObject *scanner_remarks(PyObject *object, PyObject *ignored) {
     return Py_BuildValue("NN", counts, phases);
 }
 
-enum { A_POSITION, A_STOPPED, A_STARTED, A_ARRAY_END, A_EVENTS, A_ROWS, A_NUM_BYTES };
+enum { A_POSITION, A_STOPPED, A_STARTED, A_EVENTS, A_ROWS, A_NUM_BYTES };
 
 static PyObject *scanner_get(PyObject *object, void *closure) {
     Driver *d = &((Scanner *)object)->d;
@@ -411,7 +418,6 @@ static PyObject *scanner_get(PyObject *object, void *closure) {
     case A_POSITION: x = d->position; break;
     case A_STOPPED: x = d->stopped; break;
     case A_STARTED: x = d->started; break;
-    case A_ARRAY_END: x = d->array_end; break;
     case A_EVENTS: x = d->t.num_events; break;
     case A_ROWS: x = (long long)d->t.groups[G_SLICE].rows; break;
     case A_NUM_BYTES: x = d->base + (long long)d->len; break;
@@ -463,7 +469,6 @@ static PyGetSetDef scanner_getset[] = {
     {"position", scanner_get, NULL, "Bytes worked off.", (void *)A_POSITION},
     {"stopped", scanner_get, NULL, "Offset of the event it stopped before, -1.", (void *)A_STOPPED},
     {"started", scanner_get, NULL, "Offset of the event that seeking found, -1.", (void *)A_STARTED},
-    {"array_end", scanner_get, NULL, "Offset after the bracket that closes the events, -1.", (void *)A_ARRAY_END},
     {"num_events", scanner_get, NULL, "Events met.", (void *)A_EVENTS},
     {"num_rows", scanner_get, NULL, "Slices not yet taken.", (void *)A_ROWS},
     {"num_bytes", scanner_get, NULL, "Bytes received.", (void *)A_NUM_BYTES},

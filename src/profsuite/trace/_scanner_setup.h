@@ -1,7 +1,7 @@
 /* Making a scanner, feeding it, freeing it: what _scanner_python.h and fuzz/ share. */
 
 static void driver_init(Driver *d, int num_pools) {
-    d->limit = d->stopped = d->started = d->array_end = -1;
+    d->limit = d->stopped = d->started = -1;
     d->t.num_pools = num_pools;
     for (int i = 0; i < NUM_REMARKS; i++) d->t.remarks[i].first = -1;
 }
