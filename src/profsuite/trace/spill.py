@@ -117,7 +117,7 @@ class Spill:
     def batches(self, group: str, columns: Iterable[str] | None = None) -> Iterator[dict[str, NDArray[Any]]]:
         """The batches of a group in file order; only some columns if named."""
         # not mapped: pages of a map count as resident until it is closed
-        with pa.OSFile(str(self.folder / f"{group}.arrow")) as source:
+        with pa.OSFile(str(self.folder / f"{group}.arrow"), "rb") as source:
             names = pa.ipc.open_file(source).schema.names
             wanted = names if columns is None else list(columns)
             fields = sorted(names.index(name) for name in wanted)
