@@ -9,7 +9,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -56,7 +56,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How to measure.  ``peer_python`` is None where the peer is left out."""
+    """How to measure.  ``peer_python`` is None where the peer is left out; ``kept`` gathers every run that counts."""
 
     inputs: Inputs
     folder: Path
@@ -64,6 +64,14 @@ class Bench:
     runs: int
     peer_runs: int
     peer_python: Path | None
+    quiet: bool
+    kept: list[Run] = field(default_factory=list)
+
+    def repeat(self, once: Callable[[], Run], times: int | None = None) -> list[Run]:
+        """``runs`` runs."""
+        found = repeat(times or self.runs, once, self.quiet)
+        self.kept.extend(found)
+        return found
 
     def task(self, name: str, path: Path | str, *options: str, num_cores: int = 2, cache: Path | None = None) -> Run:
         """One run of task.py."""
@@ -74,7 +82,7 @@ class Bench:
         self, name: str, source: Input, *options: str, num_cores: int = 2, cache: Path | None = None
     ) -> list[Run]:
         """``runs`` runs of task.py, each of which must have met every event of the file."""
-        found = repeat(self.runs, lambda: self.task(name, source.path, *options, num_cores=num_cores, cache=cache))
+        found = self.repeat(lambda: self.task(name, source.path, *options, num_cores=num_cores, cache=cache))
         for run in found:
             if run.said["num_events"] != source.num_events:
                 raise AssertionError(f"{name}: {run.said['num_events']} events, there are {source.num_events}")
@@ -85,7 +93,7 @@ class Bench:
         if self.peer_python is None:
             return []
         command = [str(self.peer_python), str(peer.TASK), name, str(source.path)]
-        return repeat(self.peer_runs, lambda: measure(command, num_cores=2))
+        return self.repeat(lambda: measure(command, num_cores=2), self.peer_runs)
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
@@ -185,7 +193,7 @@ def stream(bench: Bench) -> list[Row]:
             with bench.temporary() as cache:
                 return bench.task("part", source.path, "--max-memory", "400000000", cache=cache)
 
-        parts = repeat(bench.runs, part)
+        parts = bench.repeat(part)
         rows += [
             row(f"{name}, streaming", "s", seconds(runs)),
             row(f"{name}, streaming", "GB/s", speeds(runs, source)),
@@ -218,7 +226,7 @@ def analyze(bench: Bench) -> list[Row]:
     source.warm()
     program = Path(sysconfig.get_path("scripts")) / ("profsuite.exe" if os.name == "nt" else "profsuite")
     command = [str(program), "analyze", "--no-cache", str(source.path)]
-    ours = repeat(bench.runs, lambda: measure(command, num_cores=2, parse=False))
+    ours = bench.repeat(lambda: measure(command, num_cores=2, parse=False))
     rows = [
         Row("events", "M", source.num_events / 1e6),
         row("profsuite analyze", "s", walls(ours)),

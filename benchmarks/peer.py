@@ -21,6 +21,6 @@ def python_of(folder: Path) -> Path:
         print("installing the peer, once", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-        subprocess.run([*pip, "install", "-q", *REQUIREMENTS], check=True)
+        subprocess.run([*pip, "install", "-qq", *REQUIREMENTS], check=True)
         stamp.write_text(wanted, "utf-8")
     return python

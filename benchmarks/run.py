@@ -19,11 +19,9 @@ from typing import Any
 import peer
 from cases import CASES, Bench, Row, Sizes
 from inputs import Inputs
-from measuring import CORES, PINNED, ChildFailedError, measure
+from measuring import CORES, PINNED, QUIET, ChildFailedError, measure
 
 HERE = Path(__file__).parent
-BUSY = 0.5
-"""Load average above which times are not to be trusted."""
 
 
 def machine() -> dict[str, Any]:
@@ -99,19 +97,24 @@ def main() -> int:
         runs=args.runs,
         peer_runs=args.peer_runs,
         peer_python=None if args.no_peer else peer.python_of(folder / "peer"),
+        quiet=not args.quick,
     )
     results: dict[str, Any] = {"machine": machine(), "versions": {"profsuite": bench.task("versions", "").said}}
     if bench.peer_python is not None:
         command = [str(bench.peer_python), str(peer.TASK), "versions", ""]
         results["versions"]["traceinsight"] = measure(command, num_cores=1).said
+    results["others"] = {}  # the largest share of the cores that other processes took during a run
     results["cases"] = {}
     text = []
     for name in args.case or CASES:
-        if hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY and not text and not args.quick:
-            print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): times will be too long", flush=True)
+        bench.kept.clear()
         rows = [as_json(row, judged=not args.quick) for row in CASES[name](bench)]
         results["cases"][name] = rows
+        others = max((run.others or 0.0 for run in bench.kept), default=0.0)
+        results["others"][name] = round(others, 3)
         text.append(table(name, rows))
+        if others > QUIET and not args.quick:
+            text[-1] += f"\n  disturbed: other processes took up to {others:.0%} of the cores; times are too long"
         print(text[-1], flush=True)
     output = args.output
     if output is None and not args.case and not args.quick and bench.peer_python is not None:
