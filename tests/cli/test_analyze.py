@@ -138,6 +138,13 @@ def test_fail_on(run: Run, trace: Path) -> None:
     assert severities & {"critical", "warning"}, "the trace is meant to have a finding"
 
 
+def test_fail_on_looks_at_findings_that_only_does_not_show(run: Run, trace: Path) -> None:
+    done = run("analyze", trace, "--format", "json", "--fail-on", "warning", "--only", "ops")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["findings"] is None
+    assert "Findings" not in run("analyze", trace, "--fail-on", "warning", "--only", "ops").stdout
+
+
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "html"])
 @pytest.mark.parametrize("args", [[], ["--color"]])
 def test_hostile_names(run: Run, hostile: Path, form: str, args: list[str]) -> None:

@@ -75,18 +75,32 @@ def command(
     reports: list[Report] = []
     for file in files:
         try:
-            reports.append(analyze(load_one(file, **options), only=only, top=top))
+            reports.append(analyze(load_one(file, **options), only=computed(only, fail_on), top=top))
         except TraceError as error:
             if len(files) == 1:
                 raise
             complain(str(error))
+    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
+    failed = any(finding.severity in grave for report in reports for finding in report.findings or ())
+    reports = [asked_for(report, only) for report in reports]
     if reports:
         write(render(reports, form, wants_color(color) and output is None, several=len(files) > 1), output)
     if len(reports) < len(files):
         raise click.exceptions.Exit(UNREADABLE)
-    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
-    if any(finding.severity in grave for report in reports for finding in report.findings or ()):
+    if failed:
         raise click.exceptions.Exit(FINDINGS)
+
+
+def computed(only: tuple[str, ...] | None, fail_on: str | None) -> tuple[str, ...] | None:
+    """The sections to compute: those asked for, and the findings where they decide the exit code."""
+    return only if only is None or fail_on is None else (*only, "findings")
+
+
+def asked_for(report: Report, only: tuple[str, ...] | None) -> Report:
+    """The report without the sections that were computed but not asked for."""
+    from msgspec.structs import replace
+
+    return report if only is None else replace(report, **{name: None for name in SECTIONS if name not in only})
 
 
 def render(reports: list[Report], form: str, color: bool, several: bool) -> str:
