@@ -54,9 +54,10 @@ class StepShares(Struct, frozen=True, kw_only=True):
 
 
 class DeviceBreakdown(Struct, frozen=True, kw_only=True):
-    """How one device spent the whole recording, first device start to last device end, and each step.
+    """How one device spent its window, first device start to last device end, and each step.
 
-    ``device`` is null where the file does not say which.
+    Of selected steps the window is theirs: from when the first has begun on the host until the last has ended there
+    and the device's work is done.  ``device`` is null where the file does not say which.
     """
 
     device: int | None

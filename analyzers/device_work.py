@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -27,7 +28,8 @@ class DeviceWork:
 
     ``ids`` are rows of ``slice``, ``start`` and ``end`` ns on the file's clock, ``kind`` a code of ``WORK_KINDS``;
     ``launch_ids`` and ``op_ids`` are rows of ``slice``, -1 where unknown; ``streams`` is the stream or
-    ``NO_STREAM``.  ``device`` is null where the file does not say.
+    ``NO_STREAM``.  ``device`` is null where the file does not say.  ``span`` is the time of the selected steps, where
+    steps were selected: the device was theirs before the first piece of work and after the last one.
     """
 
     device: int | None
@@ -38,6 +40,7 @@ class DeviceWork:
     streams: NDArray[np.int64]
     launch_ids: NDArray[np.int64]
     op_ids: NDArray[np.int64]
+    span: tuple[int, int] | None = None
 
     @cached_property
     def last(self) -> NDArray[np.int64]:
@@ -55,8 +58,8 @@ class DeviceWork:
 
     @property
     def window(self) -> tuple[int, int]:
-        """First device start and last device end, ns."""
-        return int(self.start[0]), int(self.end[self.last[-1]])
+        """First device start and last device end, or the time of the selected steps, ns."""
+        return self.span or (int(self.start[0]), int(self.end[self.last[-1]]))
 
 
 def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
@@ -75,12 +78,15 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
         parts["kind"].append(kinds)
     column = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     start, end = trace.array("slice", "ts"), trace.end
+    steps = _selected_steps(trace)
     work = []
     for device in np.unique(column["device"]).tolist():
         rows_of = np.flatnonzero(column["device"] == device)
         rows_of = rows_of[np.argsort(column["id"][rows_of], kind="stable")]
         rows_of = rows_of[np.argsort(start[column["id"][rows_of]], kind="stable")]
         ids = column["id"][rows_of]
+        ends = int(end[ids].max())
+        span = (min(steps[0], int(start[ids[0]])), max(steps[1], ends)) if steps else None
         work.append(
             DeviceWork(
                 device=device if device >= 0 else None,
@@ -91,6 +97,19 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
                 streams=column["stream"][rows_of],
                 launch_ids=column["launch"][rows_of],
                 op_ids=column["op"][rows_of],
+                span=span,
             )
         )
     return tuple(work)
+
+
+_STEPS = re.compile(r"steps? -?\d")
+
+
+def _selected_steps(trace: Trace) -> tuple[int, int] | None:
+    """First start and last end of the steps on the host, where the trace is a selection of steps; ns."""
+    selection = (trace.info.selection or "").split(", ")[-1]
+    if not _STEPS.match(selection) or not trace.num_rows("step"):
+        return None
+    start, dur = trace.array("step", "ts"), trace.array("step", "dur")
+    return int(start.min()), int((start + dur).max())

@@ -76,7 +76,10 @@ class Gap(Struct, frozen=True, kw_only=True):
 
 
 class IdleBreakdown(Struct, frozen=True, kw_only=True):
-    """All gaps of one device; ``causes`` are those that occur, largest first, ``top_gaps`` the longest gaps."""
+    """All gaps of one device; ``causes`` are those that occur, largest first.
+
+    ``top_gaps`` are the longest that work ended: not the time after the last work of selected steps.
+    """
 
     device: int | None
     idle_ns: Ns
@@ -113,7 +116,7 @@ def idle(
 
 
 def gap_causes(trace: Trace, work: DeviceWork, timelines: HostTimelines) -> NDArray[np.int8]:
-    """The cause of each of ``work.gaps``, as a code of ``CAUSES``."""
+    """The cause of each gap of a device, in order of time, as a code of ``CAUSES``."""
     return _attribute(trace, work, timelines, _Calls(trace, timelines)).cause
 
 
@@ -144,7 +147,10 @@ class _Calls:
 
 @dataclass(frozen=True)
 class _Gaps:
-    """The gaps of one device, one element a gap, in order of time; ``thread`` is -1 without a launch."""
+    """The gaps of one device, one element a gap, in order of time; ``thread`` is -1 without a launch.
+
+    ``follows`` is the element of work that ends the gap, -1 for the end of the window.
+    """
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -159,15 +165,17 @@ class _Gaps:
 
 
 def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Calls) -> _Gaps:
-    after = work.gaps
-    before = work.last[after - 1]
-    start, end = work.end[before], work.start[after]
+    follows, after, before, start, end = _bounds(work)
     dur = end - start
     launch = work.launch_ids[after]
     known = launch >= 0
     launch_start = np.where(known, calls.start[launch], 0)
     launch_end = np.where(known, calls.end[launch], 0)
     thread = np.where(known, calls.track[launch], -1).astype(np.int64)
+    if len(follows) and follows[-1] < 0:  # after the last work: until its end the CPU has launched nothing
+        steps = trace.array("step", "ts") + trace.array("step", "dur")
+        known[-1], launch_start[-1], launch_end[-1] = True, end[-1], end[-1]
+        thread[-1] = calls.track[trace.array("step", "slice_id")[steps.argmax()]]
 
     # Work that was launched before the gap began did not wait for the CPU, whatever that did meanwhile.
     in_time = known & (launch_end <= start)
@@ -199,7 +207,27 @@ def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: 
     holds[CAUSES.index("unknown")] = True
     cause = holds.argmax(axis=0).astype(np.int8)
     split[cause != CAUSES.index("host")] = 0
-    return _Gaps(start, end, after, thread, cause, split)
+    return _Gaps(start, end, follows, thread, cause, split)
+
+
+def _bounds(work: DeviceWork) -> tuple[NDArray[np.int64], ...]:
+    """What follows each gap (-1: the window's end), an element of work that stands for it, what ended last, its time.
+
+    Before the first and after the last work there is a gap only in the window of selected steps.
+    """
+    after = work.gaps
+    before = work.last[after - 1]
+    follows, start, end = after, work.end[before], work.start[after]
+    first, last = work.window
+    done = int(work.end[work.last[-1]])
+    if first < work.start[0]:
+        follows, after, before = np.append(0, follows), np.append(0, after), np.append(0, before)
+        start, end = np.append(first, start), np.append(work.start[0], end)
+    if last > done:
+        final = int(work.last[-1])
+        follows, after, before = np.append(follows, -1), np.append(after, final), np.append(before, final)
+        start, end = np.append(start, done), np.append(end, last)
+    return follows, after, before, start, end
 
 
 def _synced(
@@ -260,14 +288,15 @@ def _device(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Ca
             ns = int(gaps.dur[of].sum())
             causes.append(IdleCause(cause=cause, total_ns=ns, num_gaps=int(of.sum()), idle_pct=pct(ns, total)))
     python, op, launch = gaps.split.sum(axis=0).tolist()
-    longest = np.argsort(-gaps.dur, kind="stable")[:top].tolist()
+    longest = np.argsort(-gaps.dur, kind="stable")
+    longest = longest[gaps.follows[longest] >= 0][:top]
     return IdleBreakdown(
         device=work.device,
         idle_ns=total,
         num_gaps=len(gaps.dur),
         causes=tuple(sorted(causes, key=lambda c: -c.total_ns)),
         host=HostSplit(python_ns=python, op_ns=op, launch_ns=launch),
-        top_gaps=tuple(_gap(trace, work, timelines, calls, gaps, i) for i in longest),
+        top_gaps=tuple(_gap(trace, work, timelines, calls, gaps, i) for i in longest.tolist()),
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from profsuite.analyzers.breakdown import breakdown
 from profsuite.analyzers.idle import idle
+from profsuite.trace.select import select_steps, select_time
 
 REAL = [
     "v100_resnet50_workers0.json.gz",
@@ -158,3 +160,21 @@ def test_causes_sum_to_the_idle_time(real_trace, name):
         late = sum(c.total_ns for c in row.causes if c.cause == "host")
         assert row.host.python_ns + row.host.op_ns + row.host.launch_ns == late
         assert min(row.host.python_ns, row.host.op_ns, row.host.launch_ns) >= 0
+
+
+def test_selected_steps_hold_the_device_from_their_start_to_their_end(job):
+    job.step(1, 0, 100).launch(1, 2, 1).kernel(10, 90, 1)
+    job.step(2, 100, 200).mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 100)
+    job.launch(201, 5, 2).kernel(210, 50, 2).call("cudaDeviceSynchronize", 220, 41).python("train.py(1): f", 262, 35)
+    job.step(3, 300, 100).launch(301, 2, 3).kernel(310, 90, 3)
+    trace = select_steps(job.trace(), (2, 3))
+    (shares,) = breakdown(trace)
+    assert (shares.start_ns, shares.shares.window_ns, shares.shares.idle_ns) == (100_000, 200_000, 150_000)
+    (row,) = idle(trace)
+    assert [(c.cause, c.total_ns) for c in row.causes] == [("input", 110_000), ("sync", 40_000)]
+    assert (row.idle_ns, [g.dur_ns for g in row.top_gaps]) == (150_000, [110_000])
+
+
+def test_a_selected_time_keeps_the_window_of_its_work(job):
+    job.step(1, 0, 300).launch(101, 2, 1).kernel(110, 50, 1).launch(201, 2, 2).kernel(210, 50, 2)
+    assert idle(select_time(job.trace(), (100_000, 280_000)))[0].idle_ns == 50_000
