@@ -130,9 +130,15 @@ with open(path + ".small", "w") as small:
     small.write('{"traceEvents": [{"ph": "X", "ts": 1}]}')
 profsuite.load(path + ".small", reader=reader, cache=False)
 before = peak()
-trace = profsuite.load(path, reader=reader, cache=False, threads=1, max_unpacked=int(limit) or None)
-faults = {row["kind"]: row["count"] for row in trace.health.to_pylist()}
-print(json.dumps([trace.slices.column("name").to_pylist(), faults, peak() - before]))
+names, faults = [], {}
+try:
+    trace = profsuite.load(path, reader=reader, cache=False, threads=1, max_unpacked=int(limit) or None)
+except profsuite.TraceError:  # none of it is an event
+    pass
+else:
+    names = trace.slices.column("name").to_pylist()
+    faults = {row["kind"]: row["count"] for row in trace.health.to_pylist()}
+print(json.dumps([names, faults, peak() - before]))
 """
 
 

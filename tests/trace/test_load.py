@@ -156,6 +156,20 @@ def test_what_is_no_trace_is_one_line(tmp_path, content, message, reader):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("max_memory", [None, 1])
+@pytest.mark.parametrize("content", ['[{"file": "a.json", "tags": [1, 2]}]', "[[-1, 1, 512, 7], [-1, 1, 512, 7]]"])
+@pytest.mark.parametrize("reader", READERS)
+def test_json_of_which_nothing_is_an_event_is_no_trace(tmp_path, own_cache, reader, content, max_memory):
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(TraceError, match=r"x\.json: is no trace: none of its elements is a trace event"):
+        profsuite.load(path, reader=reader, max_memory=max_memory)
+    path.write_text('{"traceEvents": []}')
+    assert profsuite.load(path, reader=reader).health.column("kind").to_pylist()[0] == "empty"
+    path.write_text('[{"ph": "Q", "ts": 1}, {"nonsense": 1}]')
+    assert profsuite.load(path, reader=reader).num_rows("slice") == 0
+
+
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(TraceError, match="no such file"):
         profsuite.load(tmp_path / "none.json")

@@ -150,10 +150,18 @@ def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressLi
         raise TraceError(_named(source, error)) from None
     except OSError as error:
         raise TraceError(f"{source.name}: cannot be read: {error.strerror or error}") from error
+    rows = sum(len(column) for columns in raw.groups.values() for column in list(columns.values())[:1])
+    _refuse_other_json(source, rows, {remark.kind for remark in raw.remarks})
     _note_fault(source, raw)
     if not raw.num_events:
         raw.remarks.append(Remark("empty", 1, None, remark_message("empty", 1)))
     return raw
+
+
+def _refuse_other_json(source: Source, num_rows: int, remarks: set[str]) -> None:
+    """``TraceError`` where there were elements, and none became a row: a list of something else than events."""
+    if not num_rows and "dropped" in remarks and "unsupported" not in remarks:
+        raise TraceError(f"{source.name}: is no trace: none of its elements is a trace event")
 
 
 def _named(source: Source, error: TraceError) -> str:
@@ -221,6 +229,8 @@ def _load_part(
         if spilled is None:
             _spill(source, use_c, folder, lambda n: progress(n, total) if progress is not None else None)
             spilled = spill.Spill(folder, source.name)
+        kinds = {remark["kind"] for remark in spilled.manifest["remarks"]}
+        _refuse_other_json(source, sum(spilled.manifest["rows"].values()), kinds)
         part = _fitting(spilled, steps, time, max_memory)
         raw = spilled.load(part.start, part.stop)
         _note_fault(source, raw)
