@@ -307,6 +307,28 @@ def test_find_ranks(tmp_path):
         profsuite.load(tmp_path)
 
 
+def test_find_ranks_keeps_what_is_named_as_a_trace_and_broken(tmp_path):
+    whole = json.dumps(job(1)).encode()
+    packed = gzip.compress(whole)
+    for name, content in {
+        "worker0.json.gz": packed,
+        "worker1.json.gz": b"",
+        "worker2.json.gz": packed[:15],
+        "worker3.json": b'{"schem',
+        "host_7.pt.trace.json": b"",
+        "rank_4.json.gz": b"\x1f\x8bgarbage",
+        "rank_5_args.json": b'{"lr": 0.1}',  # JSON of another kind
+        "config.json": b"",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    found = {Path(f.path).name: f.rank for f in profsuite.find_ranks(tmp_path)}
+    expected = {f"worker{rank}.json{'' if rank == 3 else '.gz'}": rank for rank in range(4)}
+    assert found == expected | {"rank_4.json.gz": 4, "host_7.pt.trace.json": None}
+    for name in found.keys() - {"worker0.json.gz"}:
+        with pytest.raises(TraceError, match=name):
+            profsuite.load(tmp_path / name)
+
+
 def test_progress_reaches_the_end(trace_file):
     seen = []
     profsuite.load(trace_file, cache=False, reader="python", progress=lambda done, total: seen.append((done, total)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -104,7 +105,8 @@ def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> 
     """The traces of a job, by rank: those in a folder and the folders in it; a file is itself.
 
     ``ranks`` keeps only these.  A rank is taken from the file's name, else from its first bytes; a
-    folder that was itself written by profsuite is one trace.  ``TraceError`` if there is none,
+    folder that was itself written by profsuite is one trace.  A file that is named as a trace is one even
+    where it is empty or damaged: ``load`` says what is wrong with it.  ``TraceError`` if there is none,
     ``SelectionError`` if a wanted rank is not there.
     """
     name = os.fspath(path)
@@ -357,12 +359,17 @@ def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
                 found.append(entry)
             elif depth < _DEPTH and not entry.is_symlink():
                 found += _traces_in(entry, depth + 1)
-        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")) and _is_trace(_peek(entry)):
-            found.append(entry)
+        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")):
+            start = _peek(entry)
+            if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):
+                found.append(entry)
     return found
 
 
-def _peek(path: Path, size: int = 65_536) -> bytes:
+_PEEK = 65_536
+
+
+def _peek(path: Path, size: int = _PEEK) -> bytes:
     """The first bytes of a file, unpacked."""
     try:
         with path.open("rb") as stream:
@@ -385,6 +392,25 @@ def _is_trace(start: bytes) -> bool:
     if text.startswith(b"["):
         return b'"ph"' in text
     return text.startswith(b"{") and any(mark in text for mark in _MARKS)
+
+
+def _is_named_as_trace(name: str) -> bool:
+    """Whether a name is one that only the profiler's files have: the rank in it, or its usual ending."""
+    return rank_in_name(name) is not None or name.endswith((".pt.trace.json", ".pt.trace.json.gz"))
+
+
+def _is_broken(start: bytes) -> bool:
+    """Whether a file of these first bytes is empty, damaged or cut off, and not JSON of another kind."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith((b"{", b"[")):
+        return True
+    if len(start) >= _PEEK:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _rank(path: Path) -> int | None:
