@@ -95,6 +95,12 @@ class Analysis:
         """A time as a fraction of the window, 0 where the window is empty."""
         return ns / self.window_ns if self.window_ns else 0.0
 
+    @cached_property
+    def recording_ns(self) -> int:
+        """From the first slice's start to the last one's end, host and device, ns; of the selection, if it is one."""
+        start = self.trace.array("slice", "ts")
+        return int(self.trace.end.max()) - int(start.min()) if len(start) else 0
+
     def per_step_ms(self, ns: int) -> float | None:
         """A time of the window spread over its steps, ms; null without steps."""
         return ns / 1e6 / self.steps.count if self.steps.count else None

@@ -12,7 +12,7 @@ from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
 from profsuite.analyzers.findings.kernel_bound import leading_family
 from profsuite.analyzers.findings.no_device_work import device_signs
-from profsuite.analyzers.findings.wording import ms, percent
+from profsuite.analyzers.findings.wording import ms, percent, whole
 from profsuite.analyzers.idle import CAUSES
 from profsuite.analyzers.ranking import longest_names
 from profsuite.trace.classes import WORK_KINDS, Role, slice_roles
@@ -26,12 +26,19 @@ BUSY, MOSTLY_BUSY = 0.9, 0.7
 MINOR, MODERATE = 0.05, 0.15
 """Shares of the window below which a loss doesn't hold a job back; or doesn't, if the device mostly computes."""
 
+MOST = 0.8
+"""Share of the recording from which the device's window stands for it."""
+
 FEW = 10
 """Fewer kernels and copies than this tell nothing of a job."""
 
 
 def verdict(analysis: Analysis) -> str:
     """What holds the job back: the largest loss of the main device's window, or the kernels where there is little."""
+    return _judged(analysis) + _outside(analysis)
+
+
+def _judged(analysis: Analysis) -> str:
     if not analysis.trace.num_rows("slice"):
         return "The file holds no slices: nothing ran while it was recorded, or all of it was lost."
     if analysis.device is None or analysis.main is None:
@@ -50,10 +57,22 @@ def verdict(analysis: Analysis) -> str:
     if computes >= BUSY or lost < MINOR:
         return _kernels(analysis, "")
     if computes >= MOSTLY_BUSY and lost < MODERATE:
-        return _kernels(analysis, f"; another {percent(lost)} ({ms(losses[largest])}) go to {_LOST_TO[largest]}.")
+        return _kernels(
+            analysis, f"; another {percent(lost)} of the GPU window ({ms(losses[largest])}) go to {_LOST_TO[largest]}."
+        )
     if largest in ("communication", "memcpy"):
         return _exposed(analysis, largest)
     return _idle(analysis, largest, losses[largest])
+
+
+def _outside(analysis: Analysis) -> str:
+    """A sentence on how much of the recording lies outside of the device's window, where that is much."""
+    if analysis.device is None or analysis.window_ns >= MOST * analysis.recording_ns:
+        return ""
+    return (
+        f" The GPU window, from the first kernel or copy to the last, is {ms(analysis.window_ns)} of the "
+        f"{whole(analysis)}'s {ms(analysis.recording_ns)}: the rest is not judged here."
+    )
 
 
 _LOST_TO = {
@@ -78,10 +97,10 @@ def _kernels(analysis: Analysis, besides: str) -> str:
     name = analysis.device_label
     top = next((row for row in analysis.kernels.rows if row.kind == "compute"), None)
     if not shares.compute_ns or top is None:
-        return f"{_capital(name)} is busy {busy} of the time, with copies and communication rather than compute."
+        return f"{_capital(name)} is busy {busy} of its window, with copies and communication rather than compute."
     leading, ns, total = leading_family(analysis)
     return (
-        f"{_capital(name)} is busy {busy} of the time, so its kernels decide: the largest part of compute time goes "
+        f"{_capital(name)} is busy {busy} of its window, so its kernels decide: the largest part of compute time goes "
         f"to {leading} ({percent(ns / total)}), the largest kernel is {short_name(top.name)} "
         f"({percent(top.total_ns / total)}). "
         f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides or '; launching faster would not help.'}"
@@ -133,14 +152,14 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
             else "Raise num_workers or prefetch_factor, or make loading cheaper."
         )
         return (
-            f"The job waits for input: {name} is busy {busy} of the time, and for {lost} ({of}) the DataLoader"
+            f"The job waits for input: {name} is busy {busy} of its window, and for {lost} ({of}) the DataLoader"
             f"{workers} is still fetching the next batch. {todo}"
         )
     if cause == "host":
         only = "only " if analysis.share(analysis.device.shares.busy_ns) < 0.5 else ""
         return (
-            f"The CPU is the bottleneck: {name} is busy {only}{busy} of the time, and for {lost} ({of}) its next work "
-            f"had not been launched yet, mostly for {_slowest_part(analysis)}. "
+            f"The CPU is the bottleneck: {name} is busy {only}{busy} of its window, and for {lost} ({of}) its next "
+            f"work had not been launched yet, mostly for {_slowest_part(analysis)}. "
             f"{_lone_gap(analysis, cause, ns) or _LAUNCH_LESS}"
         )
     said = {
@@ -172,7 +191,7 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
         ),
     }[cause]
     todo = _lone_gap(analysis, cause, ns) or said[1]
-    return f"{_capital(name)} is busy {busy} of the time; for {lost} ({of}) {said[0]}. {todo}"
+    return f"{_capital(name)} is busy {busy} of its window; for {lost} ({of}) {said[0]}. {todo}"
 
 
 _LAUNCH_LESS = "Launch less: CUDA graphs, torch.compile or a larger batch."
@@ -223,7 +242,7 @@ def _without_device(analysis: Analysis) -> str:
     if main.compile_ns >= 0.2 * main.window_ns:
         return (
             f"The job runs on the CPU alone, and for {ms(main.compile_ns)} "
-            f"({percent(main.compile_ns / main.window_ns)} of the recording) its main thread compiles. "
+            f"({percent(main.compile_ns / main.window_ns)} of the {whole(analysis)}) its main thread compiles. "
             "Profile after warm-up, and look for recompilations (TORCH_LOGS=recompiles)."
         )
     if not ops.rows:
@@ -267,9 +286,9 @@ def _longest_mark(analysis: Analysis) -> str:
 
 
 def _of_time(analysis: Analysis, ns: int) -> str:
-    """``19 % of the recording, 27.5 ms a step``."""
+    """``19 % of the GPU window, 27.5 ms a step``."""
     value = analysis.per_step_ms(ns)
-    share = f"{percent(analysis.share(ns))} of the recording"
+    share = f"{percent(analysis.share(ns))} of the {'GPU window' if analysis.device else whole(analysis)}"
     return share if value is None or analysis.steps.count < 2 else f"{share}, {ms(value * 1e6)} a step"
 
 

@@ -32,9 +32,11 @@ def allocator_calls(analysis: Analysis) -> tuple[Finding, ...]:
         Finding(
             id="allocator_calls",
             title=(
-                f"The GPU idles {ms(idle)} ({percent(fraction)} of the time) while the driver allocates or frees memory"
+                f"The GPU idles {ms(idle)} ({percent(fraction)} of the GPU window) while the driver allocates or frees "
+                "memory"
                 if analysis.share(idle) >= of_host
-                else f"Device memory calls hold the launching thread for {ms(held)} ({percent(fraction)} of the time)"
+                else f"Device memory calls hold the launching thread for {ms(held)} ({percent(fraction)} of the "
+                "recording)"
             ),
             severity=grade(fraction, FIRES_FROM),
             evidence=(

@@ -33,11 +33,11 @@ def compile_in_steps(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="compile_in_steps",
-            title=f"Compilation takes {ms(cost)} ({percent(fraction)} of the time) inside the recording",
+            title=f"Compilation takes {ms(cost)} ({percent(fraction)} of the recording)",
             severity=grade(fraction, FIRES_FROM),
             evidence=(
                 time("compiling", cost, [longest]),
-                share("share of the host window", fraction),
+                share("share of the recording", fraction),
                 count("steps with compilation", steps),
                 time("device idle for it", analysis.idle_ns("compile")),
                 text("longest", analysis.name_of(longest), [longest]),

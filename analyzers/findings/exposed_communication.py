@@ -36,7 +36,7 @@ def exposed_communication(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="exposed_communication",
-            title=f"Exposed communication takes {ms(shares.exposed_comm_ns)} ({percent(fraction)} of the time)",
+            title=f"Exposed communication takes {ms(shares.exposed_comm_ns)} ({percent(fraction)} of the GPU window)",
             severity=grade(fraction),
             evidence=tuple(evidence),
             where=somewhere(analysis),

@@ -40,7 +40,7 @@ def exposed_memcpy(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="exposed_memcpy",
-            title=f"Exposed copies and fills take {ms(cost)} ({percent(fraction)} of the time)",
+            title=f"Exposed copies and fills take {ms(cost)} ({percent(fraction)} of the GPU window)",
             severity=grade(fraction, FIRES_FROM),
             evidence=tuple(evidence),
             where=somewhere(analysis),

@@ -27,11 +27,11 @@ def garbage_collection(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="garbage_collection",
-            title=f"Python's garbage collector takes {ms(held)} ({percent(fraction)} of the time)",
+            title=f"Python's garbage collector takes {ms(held)} ({percent(fraction)} of the recording)",
             severity=grade(fraction, FIRES_FROM),
             evidence=(
                 time("collecting", held),
-                share("share of the window", fraction),
+                share("share of the recording", fraction),
                 count("collections", len(rows), rows[:5].tolist()),
                 time("longest", int(analysis.trace.array("slice", "dur")[longest]), [longest]),
                 time("device idle for it", analysis.idle_ns("gc")),

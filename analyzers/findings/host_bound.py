@@ -39,7 +39,7 @@ def host_bound(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="host_bound",
-            title=f"The GPU idles {ms(cost)} ({percent(fraction)} of the time) because the CPU launches too late",
+            title=f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) because the CPU launches too late",
             severity=grade(fraction),
             evidence=tuple(evidence),
             where=somewhere(analysis),

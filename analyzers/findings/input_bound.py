@@ -41,10 +41,10 @@ def input_bound(analysis: Analysis) -> tuple[Finding, ...]:
     if analysis.device:
         idle = analysis.device.shares.idle_ns
         evidence = [time("device idle for input", cost), share("share of the idle time", cost / idle), *evidence]
-        title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the time) for input"
+        title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) for input"
     else:
         evidence = [time("main thread waits for input", cost), *evidence]
-        title = f"The main thread waits {ms(cost)} ({percent(fraction)} of the time) for input"
+        title = f"The main thread waits {ms(cost)} ({percent(fraction)} of the recording) for input"
     evidence += [
         count("waits", len(waits)),
         time("longest wait", int(dur[longest]), waits[:5].tolist()),

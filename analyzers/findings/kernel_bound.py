@@ -44,7 +44,7 @@ def kernel_bound(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="kernel_bound",
-            title=f"The GPU computes {percent(fraction)} of the time, mostly {leading} ({percent(its_ns / total)})",
+            title=f"The GPU computes {percent(fraction)} of its window, mostly {leading} ({percent(its_ns / total)})",
             severity="info",
             evidence=tuple(evidence),
             where=somewhere(analysis, op=top.top_op),

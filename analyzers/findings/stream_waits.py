@@ -22,7 +22,10 @@ def stream_waits(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="stream_waits",
-            title=f"The GPU idles {ms(cost)} ({percent(fraction)} of the time) where one stream hands over to another",
+            title=(
+                f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) where one stream hands over to "
+                "another"
+            ),
             severity=grade(fraction),
             evidence=(
                 time("idle", cost, [g.next_slice_id for g in idle.top_gaps if g.cause == "dependency"][:5]),

@@ -48,7 +48,7 @@ def sync_in_loop(analysis: Analysis) -> tuple[Finding, ...]:
             count("values read by the host (.item(), nonzero and the like)", len(values), values[:5].tolist())
         )
     if fraction >= FIRES_FROM:
-        title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the time) after the host waited for it"
+        title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) after the host waited for it"
     else:
         title = f"The host waits for the GPU {len(rows)} times" + (f" in {steps} steps" if steps else "")
     return (

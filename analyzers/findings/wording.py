@@ -45,6 +45,11 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
 
 
+def whole(analysis: Analysis) -> str:
+    """What to call all that was loaded."""
+    return "selection" if analysis.trace.info.selection else "recording"
+
+
 def time(label: str, ns: int, rows: Iterable[int] = ()) -> Evidence:
     """Evidence: a time."""
     return Evidence(label=label, value=ns, unit="ns", slice_ids=tuple(rows))

@@ -11,12 +11,15 @@ from profsuite.analyzers.verdict import short_name, verdict
 
 REAL = {
     "v100_resnet50_workers0.json.gz": (
-        r"^The job waits for input: the GPU is busy 69 % of the time, and for 165 ms of its 274 ms idle time .* "
+        r"^The job waits for input: the GPU is busy 69 % of its window, and for 165 ms of its 274 ms idle time .* "
         r"a step\) the DataLoader, which has no workers, is still fetching"
     ),
     "v100_resnet50_workers4.json.gz": r"^The CPU is the bottleneck: the GPU is busy 77 % ",
-    "mi300_vllm_decode_graph.json.gz": r"^The GPU is busy 99\.8 % of the time, so its kernels decide",
-    "h100_bert_small.json.gz": r"^The CPU is the bottleneck: the GPU is busy only 7\.9 % ",
+    "mi300_vllm_decode_graph.json.gz": (
+        r"^The GPU is busy 99\.8 % of its window, so its kernels decide.* is 10\.7 ms of the recording's 19\.1 ms: "
+        r"the rest is not judged here\.$"
+    ),
+    "h100_bert_small.json.gz": r"only 7\.9 % of its window, and for 3\.44 ms .* \(88 % of the GPU window\)",
     "diff_a100_control.json.gz": r"^The job waits for communication: for 87\.9 ms \(19 %",
     "a100_no_kernels.json": r"^7 calls to the device's runtime were recorded, none of them a launch, and no kernels",
     "a100_cupti_range_profiler.json.gz": r"^77 events of GPU 0 were recorded, but of kinds whose time .* isn't known",
@@ -44,9 +47,14 @@ def chain(job, gap, dur, before=None):
     return verdict(Analysis(job.trace()))
 
 
+def test_a_window_that_is_most_of_the_recording_stands_for_it(job):
+    job.op("aten::first", 0, 10)
+    assert "GPU window, from the first" not in chain(job, 100, 50)
+
+
 def test_python_between_ops(job):
     sentence = chain(job, 100, 50, lambda at: job.python("train.py(1): f", at, 90))
-    assert sentence.startswith("The CPU is the bottleneck: the GPU is busy only 35 % of the time")
+    assert sentence.startswith("The CPU is the bottleneck: the GPU is busy only 35 % of its window")
     assert "mostly for Python code between ops" in sentence
 
 
