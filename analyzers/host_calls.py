@@ -46,6 +46,7 @@ _LAUNCH = (
     _PREFIX + r"(?:\w*Launch\w*Kernel\w*|\w*LaunchKernel\w*|\w*GraphLaunch\w*|\w*Mem(?:cpy|set)\w*|runFunction.*)$"
 )
 _GRAPH_LAUNCH = _PREFIX + r"\w*GraphLaunch\w*$"
+_COMMUNICATION = r"^(?:gloo|nccl|mpi|hccl|ucc|xccl|c10d)::?\w"
 _WAIT_EVENT = _PREFIX + r"(?:cuda|cu|hip|aclrt)StreamWaitEvent\w*$"
 
 
@@ -99,6 +100,11 @@ def host_classes(trace: Trace) -> NDArray[np.int8]:
     host = np.array([k == "host" for k in kinds] or [False])[trace.array("track", "kind")]
     result[~host[trace.array("slice", "track_id")]] = UNRECORDED
     return result
+
+
+def communicates(trace: Trace) -> NDArray[np.bool_]:
+    """Whether an annotation or op of each distinct name is a collective, or a send or receive."""
+    return matching(trace, _COMMUNICATION)
 
 
 def waits_for_values(trace: Trace) -> NDArray[np.bool_]:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profsuite.analyzers.findings.cpu_only import is_cpu_only
+from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters
 from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
+from profsuite.analyzers.findings.host_communication import (
+    HOST_COMMUNICATION_REMEDY,
+    communication_ns,
+    communication_rows,
+)
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
 from profsuite.analyzers.findings.kernel_bound import leading_family
 from profsuite.analyzers.findings.no_device_work import device_signs
@@ -239,6 +244,15 @@ def _without_device(analysis: Analysis) -> str:
             f"The job runs on the CPU alone and waits for input: the main thread spends {ms(wait)} "
             f"({_of_time(analysis, wait)}) in its data loader. Give it workers, or make loading cheaper."
         )
+    rows = communication_rows(analysis)
+    _, exposed = communication_ns(analysis, rows)
+    if analysis.share(exposed) >= 0.2:
+        name = longest_names(analysis.trace, rows, top=1)[0].name
+        return (
+            f"The job runs on the CPU alone and waits for communication: for {ms(exposed)} "
+            f"({_of_time(analysis, exposed)}) collectives are under way while no op runs, most of it {name}. "
+            f"{HOST_COMMUNICATION_REMEDY}"
+        )
     if main.compile_ns >= 0.2 * main.window_ns:
         return (
             f"The job runs on the CPU alone, and for {ms(main.compile_ns)} "
@@ -251,7 +265,7 @@ def _without_device(analysis: Analysis) -> str:
         )
     top = ops.rows[0]
     in_ops = percent(main.op_ns / main.window_ns) if main.window_ns else "nothing"
-    if main.op_ns < main.window_ns / 10:
+    if main.op_ns < main.window_ns / 10 or not op_matters(analysis):
         marks = _longest_mark(analysis)
         return (
             f"The job runs on the CPU alone, and ops fill {in_ops} of the main thread's {ms(main.window_ns)}: most "
@@ -277,10 +291,11 @@ def _largest_rest(analysis: Analysis) -> str:
 
 
 def _longest_mark(analysis: Analysis) -> str:
-    """The annotation that takes most time on any thread, steps excepted, in brackets; nothing without one."""
+    """The annotation that takes most time on the main thread, steps excepted, in brackets; nothing without one."""
     trace = analysis.trace
     marks = slice_roles(trace) == Role.ANNOTATION
     marks[trace.array("step", "slice_id")] = False
+    marks &= trace.array("slice", "track_id") == analysis.host.threads[0].track_id
     longest = longest_names(trace, np.flatnonzero(marks), top=1)
     return f" (the largest annotation is {longest[0].name}, {ms(longest[0].total_ns)})" if longest else ""
 

@@ -12,6 +12,7 @@ from profsuite.analyzers.findings.exposed_communication import exposed_communica
 from profsuite.analyzers.findings.exposed_memcpy import exposed_memcpy
 from profsuite.analyzers.findings.garbage_collection import garbage_collection
 from profsuite.analyzers.findings.host_bound import host_bound
+from profsuite.analyzers.findings.host_communication import host_communication
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
 from profsuite.analyzers.findings.no_device_work import no_device_work
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     compile_in_steps,
     garbage_collection,
     step_outliers,
+    host_communication,
     cpu_only,
     no_device_work,
     trace_health,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.findings.wording import count, ms, percent, share, somewhere, text, time
+from profsuite.analyzers.findings.wording import WARNING, count, ms, percent, share, somewhere, text, time
 from profsuite.trace.classes import ON_DEVICE, Role, slice_roles
 
 if TYPE_CHECKING:
@@ -19,13 +19,18 @@ def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
     if not is_cpu_only(analysis) or not analysis.ops.rows:
         return ()
     top, thread = analysis.ops.rows[0], analysis.host.threads[0]
+    matters = op_matters(analysis)
     in_ops = thread.shares.op_ns
     own = top.host_self_ns
     total = sum(t.shares.op_ns for t in analysis.host.threads)
     return (
         Finding(
             id="cpu_only",
-            title=f"The job runs on the CPU alone; {top.name} takes most of its ops' time ({ms(own)})",
+            title=(
+                f"The job runs on the CPU alone; {top.name} takes most of its ops' time ({ms(own)})"
+                if matters
+                else f"The job runs on the CPU alone, and its ops are not what takes the time ({ms(total)} in all)"
+            ),
             severity="info",
             evidence=(
                 time("ops on the main thread", in_ops),
@@ -36,15 +41,25 @@ def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
                 time("its own time", own),
                 count("its calls", top.count),
             ),
-            where=somewhere(analysis, op=top.name),
+            where=somewhere(analysis, op=top.name if matters else None),
             remedy=(
-                "Where a GPU was expected, check torch.cuda.is_available() and the profiler's activities. For a CPU "
-                f"job: start with {top.name} ({percent((top.host_self_pct or 0) / 100)} of all ops' own time); "
-                "torch.compile, bf16 on CPUs with AMX, and torch.set_num_threads are the usual levers."
+                "Where a GPU was expected, check torch.cuda.is_available() and the profiler's activities. "
+                + (
+                    f"For a CPU job: start with {top.name} ({percent((top.host_self_pct or 0) / 100)} of all ops' own "
+                    "time); torch.compile, bf16 on CPUs with AMX, and torch.set_num_threads are the usual levers."
+                    if matters
+                    else "For a CPU job: look at what runs between the ops."
+                )
             ),
             cost_ns=None,
         ),
     )
+
+
+def op_matters(analysis: Analysis) -> bool:
+    """Whether the op with most time of its own takes enough of the window to be worth advice."""
+    rows = analysis.ops.rows
+    return bool(rows) and analysis.share(rows[0].host_self_ns) >= WARNING
 
 
 def is_cpu_only(analysis: Analysis) -> bool:

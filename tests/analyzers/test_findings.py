@@ -185,8 +185,26 @@ def test_cpu_only(job):
     assert value(finding, "its own time") == 80_000
 
 
+def test_cpu_only_gives_no_advice_on_ops_that_take_no_time(job):
+    finding = found(job.op("aten::empty", 0, 1).mark("train", 0, 100).trace(), "cpu_only")
+    assert "its ops are not what takes the time (1.00 us in all)" in finding.title
+    assert "aten::empty" not in finding.remedy
+
+
 def test_cpu_only_not_with_runtime_calls(job):
     assert found(job.op("aten::mm", 0, 10).launch(1, 1, 1).trace(), "cpu_only") is None
+
+
+def test_host_communication(job):
+    job.op("aten::mm", 0, 40).mark("gloo:all_reduce", 20, 60, tid=2).mark("gloo:all_reduce", 30, 70, tid=3)
+    finding = found(job.trace(), "host_communication")
+    assert (finding.severity, finding.cost_ns) == ("critical", 60_000)
+    assert value(finding, "communication on any thread") == 80_000
+
+
+def test_host_communication_not_where_ops_hide_it(job):
+    job.op("aten::mm", 0, 100).mark("gloo:all_reduce", 20, 60, tid=2)
+    assert found(job.trace(), "host_communication") is None
 
 
 def test_no_device_work(job):
@@ -223,5 +241,5 @@ def test_gravest_and_costliest_come_first(job):
 
 
 def test_every_kind_has_a_docstring_that_says_when_it_fires():
-    assert len(RULES) == 15
+    assert len(RULES) == 16
     assert all("ires " in (rule.__doc__ or "") for rule in RULES)

@@ -6,6 +6,7 @@ import pytest
 
 from profsuite.analyzers.host_calls import (
     CLASSES,
+    communicates,
     host_classes,
     launches_work,
     waits_for_events,
@@ -81,6 +82,12 @@ def test_calls_that_start_none(job, name):
 def test_calls_that_make_a_stream_wait(job):
     assert matches(job, waits_for_events, "cudaStreamWaitEvent")
     assert not matches(job, waits_for_events, "cudaEventSynchronize")
+
+
+def test_communication_of_cpu_jobs(job):
+    assert matches(job, communicates, "gloo:all_reduce")
+    assert matches(job, communicates, "c10d::allreduce_")
+    assert not matches(job, communicates, "mpi_rank")
 
 
 def test_ops_that_read_values(job):
