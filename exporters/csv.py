@@ -10,6 +10,7 @@ import msgspec
 
 from profsuite.analyzers.report import Report
 from profsuite.exporters.names import printable
+from profsuite.exporters.ranks import Unreadable
 
 COLUMNS = ("rank", "section", "device", "thread", "step", "subject", "detail", "metric", "value", "unit")
 
@@ -26,8 +27,8 @@ def render(report: Report) -> str:
     return render_ranks([report])
 
 
-def render_ranks(reports: Sequence[Report]) -> str:
-    """All reports in one table, told apart by ``rank``."""
+def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = ()) -> str:
+    """All reports in one table, told apart by ``rank``; a trace that cannot be read has a row that says why."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -35,6 +36,9 @@ def render_ranks(reports: Sequence[Report]) -> str:
         for row in _rows(report):
             row["rank"] = report.rank
             writer.writerow({key: _cell(value) for key, value in row.items()})
+    for each in unreadable:
+        row = {"rank": each.rank, "section": "unreadable", "subject": each.source, "metric": "error"}
+        writer.writerow({key: _cell(value) for key, value in (row | {"value": each.error}).items()})
     return out.getvalue()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
-from profsuite.exporters.sections import document, ranks_table, ranks_title
+from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.sections import document
 from profsuite.exporters.units import percent
 
 NAME_WIDTH = 80
@@ -46,18 +47,25 @@ code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
 """
 
 
-def render(report: Report) -> str:
+def render(report: Report, *, only: Collection[str] | None = None) -> str:
     """The report as a whole HTML document; every name in it is escaped."""
-    doc = document(report)
+    doc = document(report, only)
     return _page(doc.source, _document(doc, 1))
 
 
-def render_ranks(reports: Sequence[Report]) -> str:
-    """One document: a table of all ranks, then each rank's report."""
-    title = ranks_title(reports)
-    body = [f"<h1>{title}</h1>", *_table(ranks_table(reports))]
+def render_ranks(
+    reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), only: Collection[str] | None = None
+) -> str:
+    """One document: a table of all ranks and a line on each, then each rank's report."""
+    title = ranks_title(reports, unreadable)
+    body = [f"<h1>{title}</h1>", *_table(ranks_table(reports, unreadable))]
+    lines = [
+        f"<li><strong>{_text(label)}:</strong> {_text(text)}</li>"
+        for label, text in rank_lines(reports, unreadable, only)
+    ]
+    body += ["<ul>", *lines, "</ul>"] if lines else []
     for report in reports:
-        body += ["<hr>", *_document(document(report), 2)]
+        body += ["<hr>", *_document(document(report, only), 2)]
     return _page(title, body)
 
 

@@ -8,13 +8,18 @@ from inspect import cleandoc
 import msgspec
 
 from profsuite.analyzers.report import REPORT_VERSION, Report
+from profsuite.exporters.ranks import Unreadable
 
 
 class RankReports(msgspec.Struct, frozen=True, kw_only=True):
-    """The reports on several traces, in the order of their ranks; ``schema_version`` is the reports' own."""
+    """The reports on several traces, in the order of their ranks; ``schema_version`` is the reports' own.
+
+    ``unreadable`` has the traces of which there is no report.
+    """
 
     schema_version: int
     reports: tuple[Report, ...]
+    unreadable: tuple[Unreadable, ...]
 
 
 def render(report: Report) -> str:
@@ -22,9 +27,10 @@ def render(report: Report) -> str:
     return _encode(report)
 
 
-def render_ranks(reports: Sequence[Report]) -> str:
-    """The reports as one object with the array ``reports``."""
-    return _encode(RankReports(schema_version=REPORT_VERSION, reports=tuple(reports)))
+def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = ()) -> str:
+    """The reports as one object with the arrays ``reports`` and ``unreadable``."""
+    ranks = RankReports(schema_version=REPORT_VERSION, reports=tuple(reports), unreadable=tuple(unreadable))
+    return _encode(ranks)
 
 
 def schema() -> dict[str, object]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
-from profsuite.exporters.sections import document, ranks_table, ranks_title
+from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.sections import document
 from profsuite.exporters.units import percent
 
 NAME_WIDTH = 100
@@ -16,16 +17,26 @@ NAME_WIDTH = 100
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$@:-])")
 
 
-def render(report: Report) -> str:
+def render(report: Report, *, only: Collection[str] | None = None) -> str:
     """The report as Markdown; nothing in a name is taken for markup, a link, a mention or HTML."""
-    return "\n".join(_document(document(report), "#")) + "\n"
+    return "\n".join(_document(document(report, only), "#")) + "\n"
 
 
-def render_ranks(reports: Sequence[Report]) -> str:
-    """A table of all ranks, then each rank's report."""
-    lines = [f"# {ranks_title(reports)}", "", *_table(ranks_table(reports))]
-    for report in reports:
-        lines += ["", *_document(document(report), "##")]
+def render_ranks(
+    reports: Sequence[Report],
+    *,
+    unreadable: Sequence[Unreadable] = (),
+    only: Collection[str] | None = None,
+    full: bool = False,
+) -> str:
+    """A table of all ranks and a line on each, then the report of the one to look at first, or of all (``full``)."""
+    lines = [f"# {ranks_title(reports, unreadable)}", "", *_table(ranks_table(reports, unreadable)), ""]
+    lines += [f"- {escape(label)}: {escape(text)}" for label, text in rank_lines(reports, unreadable, only)]
+    whole, note = chosen(reports, unreadable, only, full)
+    if note is not None:
+        lines += ["", escape(note)]
+    for report in whole:
+        lines += ["", *_document(document(report, only), "##")]
     return "\n".join(lines) + "\n"
 
 

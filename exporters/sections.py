@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec.structs import replace
 
 from profsuite.analyzers.base import Evidence, Finding, Place
 from profsuite.analyzers.breakdown import DeviceBreakdown, TimeShares
@@ -12,7 +13,7 @@ from profsuite.analyzers.host import HostShares, ThreadBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpRow, OpTable
-from profsuite.analyzers.report import Report
+from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.analyzers.steps import StepRow, StepSummary
 from profsuite.exporters.document import Advice, Bar, Bars, Cell, Column, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
@@ -63,67 +64,36 @@ STEPS_SHOWN = 10
 THREADS_SHOWN = 8
 
 
-def document(report: Report) -> Document:
-    """The report in words and tables; a section that is null in the report is left out."""
+def document(report: Report, only: Collection[str] | None = None) -> Document:
+    """The report in words and tables; a section that is null in the report, or not in ``only``, is left out.
+
+    The header and the steps still draw on the sections that are not shown.
+    """
+    shown = report
+    if only is not None:
+        shown = replace(report, **{name: None for name in SECTIONS if name not in only})
     sections: list[Section] = []
-    if report.breakdown is not None:
-        sections.append(_device_section(report.breakdown, report.idle or ()))
-    elif report.idle:
-        sections.append(Section("Idle time", tuple(_idle_table(idle) for idle in report.idle)))
-    if report.host is not None:
-        sections.append(_host_section(report.host.threads))
-    if report.steps is not None:
-        sections.append(_steps_section(report.steps, report.breakdown or ()))
-    if report.ops is not None:
-        sections.append(_ops_section(report.ops))
-    if report.kernels is not None and (report.kernels.rows or report.breakdown is None):
-        sections.append(_kernels_section(report.kernels))
+    if shown.breakdown is not None:
+        sections.append(_device_section(shown.breakdown, shown.idle or ()))
+    elif shown.idle:
+        sections.append(Section("Idle time", tuple(_idle_table(idle) for idle in shown.idle)))
+    if shown.host is not None:
+        sections.append(_host_section(shown.host.threads))
+    if shown.steps is not None:
+        sections.append(_steps_section(shown.steps, report.breakdown or ()))
+    if shown.ops is not None:
+        sections.append(_ops_section(shown.ops))
+    if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):
+        sections.append(_kernels_section(shown.kernels))
     return Document(
         source=printable(report.source),
         facts=_facts(report),
-        verdict=printable(report.verdict) if report.verdict else None,
-        advice=None if report.findings is None else tuple(_advice(finding) for finding in report.findings),
+        verdict=printable(shown.verdict) if shown.verdict else None,
+        advice=None if shown.findings is None else tuple(_advice(finding) for finding in shown.findings),
         sections=tuple(sections),
-        remarks=tuple(_remarks(report)),
-        next_command=_next_command(report),
+        remarks=tuple(_remarks(shown)),
+        next_command=_next_command(shown),
     )
-
-
-def ranks_table(reports: Sequence[Report]) -> Table:
-    """All traces side by side: one row a device of a rank, or one a rank that used no device.
-
-    Where ranks do not tell the traces apart, their files' names do.
-    """
-    rows: list[tuple[Cell, ...]] = []
-    ranks = {report.rank for report in reports}
-    by_file = None in ranks or len(ranks) < len(reports)
-    for report in reports:
-        rank = "" if report.rank is None else str(report.rank)
-        file = Name(re.split(r"[/\\]", report.source)[-1] if by_file else "")
-        step = "" if report.steps is None or report.steps.mean_ns is None else duration(report.steps.mean_ns)
-        first = Name(report.findings[0].title) if report.findings else ""
-        for device in report.breakdown or (None,):
-            ordinal = "" if device is None or device.device is None else str(device.device)
-            cells: list[Cell] = [file, rank, ordinal, step]
-            if device is None:
-                cells += [""] * 6
-            else:
-                shares = device.shares
-                cells += [duration(shares.window_ns), _pct(shares.busy_pct)]
-                cells += [_of(getattr(shares, part), shares.window_ns) for part in DEVICE_PARTS]
-            rows.append((*cells, first))
-    titles = ("rank", "device", "step mean", "window", "busy", "compute", "comm", "copies", "idle")
-    columns = [Column(title, optional=title in ("window", "copies")) for title in titles]
-    caption = "Shares of each rank's window; comm and copies: the exposed part"
-    return _without_empty(
-        caption, (Column("file", False), *columns, Column("first finding", False, optional=True)), rows
-    )
-
-
-def ranks_title(reports: Sequence[Report]) -> str:
-    """``8 ranks``, or ``2 traces`` where they are not ranks of one job."""
-    ranks = {report.rank for report in reports}
-    return plural(len(reports), "trace" if None in ranks or len(ranks) < len(reports) else "rank")
 
 
 def _facts(report: Report) -> tuple[str, ...]:
@@ -206,7 +176,7 @@ def _device_section(devices: Sequence[DeviceBreakdown], idles: Sequence[IdleBrea
         cells += ["" if shares.overlap_pct is None else percent(shares.overlap_pct)]
         rows.append(tuple(cells))
     titles = ("device", "window", "busy", *DEVICE_PARTS.values(), "comm overlapped")
-    blocks = [_without_empty("Share of each device's time", tuple(Column(title) for title in titles), rows)]
+    blocks = [without_empty("Share of each device's time", tuple(Column(title) for title in titles), rows)]
     blocks += [_idle_table(idle) for idle in idles if idle.causes]
     return Section("GPU time", tuple(blocks))
 
@@ -292,7 +262,7 @@ def _steps_section(summary: StepSummary, devices: Sequence[DeviceBreakdown]) -> 
         caption += f": mean {duration(summary.mean_ns)}, median {duration(summary.median_ns)}"
     if summary.std_ns is not None and summary.cv_pct is not None:
         caption += f", deviation {duration(summary.std_ns)} ({percent(summary.cv_pct)})"
-    return Section("Steps", (_without_empty(caption, columns, rows),), tuple(notes))
+    return Section("Steps", (without_empty(caption, columns, rows),), tuple(notes))
 
 
 def _ops_section(table: OpTable) -> Section:
@@ -331,7 +301,7 @@ def _op_table(caption: str, ops: Sequence[OpRow], shapes: bool) -> Table:
         Column("of GPU"),
         Column("GPU total", optional=True),
     )
-    return _without_empty(caption, columns, rows, detail=shapes)
+    return without_empty(caption, columns, rows, detail=shapes)
 
 
 def _kernels_section(table: KernelTable) -> Section:
@@ -362,7 +332,7 @@ def _kernels_section(table: KernelTable) -> Section:
         notes.append(f"{count(table.from_graphs)} kernels were started by graph launches.")
     if all(row.occupancy_pct is None for row in table.rows):
         notes.append("Occupancy was not recorded.")
-    return Section("Top kernels", (_without_empty(caption, columns, rows),), tuple(notes))
+    return Section("Top kernels", (without_empty(caption, columns, rows),), tuple(notes))
 
 
 def _remarks(report: Report) -> Iterable[str]:
@@ -395,7 +365,7 @@ def _pct(value: float | None) -> str:
     return "" if value is None else percent(value)
 
 
-def _without_empty(
+def without_empty(
     caption: str, columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]], detail: bool = False
 ) -> Table:
     """A table without the columns in which no row has anything: what nobody measured is not shown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,7 +14,8 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Advice, Bars, Document, Section, Table
 from profsuite.exporters.names import shorten
-from profsuite.exporters.sections import document, ranks_table, ranks_title
+from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.sections import document
 from profsuite.exporters.units import percent, plural
 
 FINDINGS_SHOWN = 3
@@ -23,22 +24,39 @@ NARROWEST, WIDEST = 60, 120
 STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
 
-def render(report: Report, *, width: int = 80, color: bool = False) -> str:
+def render(report: Report, *, width: int = 80, color: bool = False, only: Collection[str] | None = None) -> str:
     """The report as text of at most ``width`` columns; no line holds a control character but ``color``'s own."""
     console = _console(width, color)
-    _write(console, document(report))
+    _write(console, document(report, only))
     return _text(console)
 
 
-def render_ranks(reports: Sequence[Report], *, width: int = 80, color: bool = False) -> str:
-    """A table of all ranks, then each rank's report."""
+def render_ranks(
+    reports: Sequence[Report],
+    *,
+    unreadable: Sequence[Unreadable] = (),
+    width: int = 80,
+    color: bool = False,
+    only: Collection[str] | None = None,
+    full: bool = False,
+) -> str:
+    """A table of all ranks and a line on each, then the report of the one to look at first, or of all (``full``)."""
     console = _console(width, color)
-    console.print(Text(ranks_title(reports), style="bold underline"))
-    _write_block(console, ranks_table(reports))
-    for report in reports:
+    console.print(Text(ranks_title(reports, unreadable), style="bold underline"))
+    _write_block(console, ranks_table(reports, unreadable))
+    if lines_of_ranks := rank_lines(reports, unreadable, only):
+        console.print(_blank())
+        console.print(
+            Padding(_labelled(lines_of_ranks, 1 + max(len(label) for label, _ in lines_of_ranks)), (0, 0, 0, 2))
+        )
+    whole, note = chosen(reports, unreadable, only, full)
+    if note is not None:
+        console.print(_blank())
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
+    for report in whole:
         console.print(_blank())
         console.rule(Text("" if report.rank is None else f"rank {report.rank}"), style="dim")
-        _write(console, document(report))
+        _write(console, document(report, only))
     return _text(console)
 
 
@@ -86,16 +104,21 @@ def _write_advice(console: Console, advice: Sequence[Advice]) -> None:
     for number, item in enumerate(advice[:FINDINGS_SHOWN], 1):
         title = Text.assemble(f"{number}. ", (item.severity, STYLES.get(item.severity, "bold")), f"  {item.title}")
         console.print(Padding(title, (0, 0, 0, 2)))
-        grid = RichTable.grid(padding=(0, 1))
-        grid.add_column(width=6, style="dim")
-        grid.add_column(ratio=1, overflow="fold")
-        for heading, text in item.lines():
-            grid.add_row(Text(heading), Text(text))
-        console.print(Padding(grid, (0, 0, 0, 5)))
+        console.print(Padding(_labelled(item.lines(), 6), (0, 0, 0, 5)))
     left = len(advice) - FINDINGS_SHOWN
     if left > 0:
         rest = ", ".join(item.title for item in advice[FINDINGS_SHOWN:])
         console.print(Padding(Text(f"{plural(left, 'more finding')}: {rest}", style="dim"), (0, 0, 0, 2)))
+
+
+def _labelled(rows: Sequence[tuple[str, str]], width: int) -> RichTable:
+    """Each text beside its label, which has ``width`` columns."""
+    grid = RichTable.grid(padding=(0, 1))
+    grid.add_column(width=width, style="dim", no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
+    for label, text in rows:
+        grid.add_row(Text(label), Text(text))
+    return grid
 
 
 def _write_section(console: Console, section: Section) -> None:

@@ -67,6 +67,13 @@ def test_only_and_top(run: Run, trace: Path) -> None:
     assert [report[name] for name in ("verdict", "findings", "breakdown", "ops", "host", "health")] == [None] * 6
 
 
+def test_a_section_alone_still_draws_on_the_others(run: Run, trace: Path) -> None:
+    out = run("analyze", trace, "--only", "steps").stdout
+    assert "GPU busy" in out
+    assert "GPU time" not in out
+    assert "10 events, 2 steps, 2.000 ms" in run("analyze", trace, "--only", "ops").stdout
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_stdin(run_process: Run, trace: Path, packed: bool) -> None:
     data = trace.read_bytes()
@@ -85,7 +92,9 @@ def test_a_folder_of_ranks(run: Run, ranks: Path) -> None:
     done = run("analyze", ranks)
     assert done.returncode == 0
     assert done.stdout.startswith("2 ranks\n")
-    assert done.stdout.count("Next: ") == 2
+    assert done.stdout.count("Trace health") == 1
+    assert "  Below: rank 0, whose findings cost most; --rank N shows another, --full all.\n" in done.stdout
+    assert run("analyze", ranks, "--full").stdout.count("Trace health") == 2
     reports = json.loads(run("analyze", ranks, "--format", "json").stdout)["reports"]
     assert [report["rank"] for report in reports] == [0, 1]
     one = json.loads(run("analyze", ranks, "--rank", "1", "--format", "json").stdout)
@@ -101,13 +110,32 @@ def test_a_rank_that_is_not_there(run: Run, ranks: Path) -> None:
     assert "7" in done.stderr
 
 
-def test_one_unreadable_rank_does_not_hide_the_others(run: Run, ranks: Path) -> None:
-    (ranks / "rank_2.json").write_text('{"schemaVersion": 1}', encoding="utf-8")
+@pytest.mark.parametrize("content", [b"", b'{"sche', b'{"schemaVersion": 1}', b"garbage"])
+def test_one_unreadable_rank_does_not_hide_the_others(run: Run, ranks: Path, content: bytes) -> None:
+    (ranks / "rank_2.json").write_bytes(content)
     done = run("analyze", ranks)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "rank_2.json" in done.stderr
-    assert done.stdout.count("Next: ") == 2
+    assert done.stdout.startswith("3 ranks, 1 of them unreadable\n")
+    assert re.search(r"^  rank 2  unreadable \(is ", done.stdout, flags=re.MULTILINE)
+    assert len(re.findall(r"^  rank [01]  \w", done.stdout, flags=re.MULTILINE)) == 2
+    for form in ("html", "markdown", "csv"):
+        assert "unreadable" in run("analyze", ranks, "--format", form).stdout
+    found = json.loads(run("analyze", ranks, "--format", "json").stdout)
+    assert [(each["rank"], each["source"]) for each in found["unreadable"]] == [(2, str(ranks / "rank_2.json"))]
+    done = run("info", ranks)
+    assert (done.returncode, done.stderr.count("\n"), done.stdout.count("world size")) == (2, 1, 2)
+
+
+def test_only_on_a_folder(run: Run, ranks: Path) -> None:
+    verdicts = run("analyze", ranks, "--only", "verdict").stdout
+    assert len(re.findall(r"^  rank [01]  \w", verdicts, flags=re.MULTILINE)) == 2
+    assert "Below" not in verdicts
+    steps = run("analyze", ranks, "--only", "steps").stdout
+    assert "GPU busy" in steps
+    assert not re.search(r"^  rank [01]  ", steps, flags=re.MULTILINE)
+    assert "GPU time" not in steps
 
 
 def test_steps_and_time(run: Run, trace: Path) -> None:

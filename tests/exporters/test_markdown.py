@@ -63,4 +63,5 @@ def test_code(text: str) -> None:
 def test_ranks(report: Report, bare: Report) -> None:
     text = markdown.render_ranks([report, bare])
     assert text.startswith("# 2 traces\n")
-    assert text.count("\n## ") == 2
+    assert text.count("\n## ") == 1
+    assert markdown.render_ranks([report, bare], full=True).count("\n## ") == 2

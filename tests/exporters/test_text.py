@@ -12,6 +12,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters import text
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Column, Name, Table
+from profsuite.exporters.ranks import Unreadable
 
 PASTED = ("Next: ",)
 """Lines that are left whole, to be copied."""
@@ -102,12 +103,29 @@ def test_more_than_one_device_gives_a_table(report: Report) -> None:
 
 
 def test_ranks(report: Report, bare: Report) -> None:
-    out = text.render_ranks(
-        [report, msgspec.structs.replace(report, rank=3), msgspec.structs.replace(bare, rank=4)], width=110
-    )
+    ranks = [report, msgspec.structs.replace(report, rank=3), msgspec.structs.replace(bare, rank=4)]
+    out = text.render_ranks(ranks, width=110)
     assert out.startswith("3 ranks\n")
     assert re.search(r"^ +3 +0 +500\.0 ms +1\.000 s +50\.0 %", out, flags=re.MULTILINE)
-    assert out.count("Next: ") == 3
+    assert "  rank 3  The GPU is idle for 50.0 % of the time, most of it waiting for input\n" in out
+    assert out.count("Findings") == 1
+    assert text.render_ranks(ranks, full=True).count("Findings") == 3
+
+
+def test_the_rank_whose_findings_cost_most_is_shown(report: Report) -> None:
+    assert report.findings is not None
+    dear = msgspec.structs.replace(report.findings[0], cost_ns=10**12)
+    out = text.render_ranks([report, msgspec.structs.replace(report, rank=5, findings=(dear,))])
+    assert "Below: rank 5, whose findings cost most" in out
+    assert "1,000.0 s in this recording" in out
+
+
+def test_an_unreadable_rank_has_its_line(report: Report) -> None:
+    gone = Unreadable(rank=3, source="runs/worker3.json.gz", error="is empty\x1b[2J")
+    out = text.render_ranks([report, msgspec.structs.replace(report, rank=4)], unreadable=[gone], width=100)
+    lines_of_ranks = re.findall(r"^  (rank \d)  (.{10})", out, flags=re.MULTILINE)
+    assert lines_of_ranks == [("rank 0", "The GPU is"), ("rank 3", "unreadable"), ("rank 4", "The GPU is")]
+    assert "\x1b" not in out
 
 
 def test_traces_that_are_not_ranks_of_one_job_are_told_apart_by_file(report: Report) -> None:

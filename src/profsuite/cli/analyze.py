@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from profsuite.analyzers.report import Report
 
 FORMATS = ("text", "json", "html", "markdown", "csv")
+IN_WORDS = ("text", "html", "markdown")
+"""Formats that show a report in words; the others give its fields."""
 SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "health")
 PIPE_WIDTH = 100
 
@@ -44,6 +46,7 @@ EXAMPLES = examples(
     "--only", callback=parsed(section_list), metavar="NAME[,NAME]", help=f"Only these sections: {', '.join(SECTIONS)}."
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of ops and kernels.")
+@click.option("--full", is_flag=True, help="Of several ranks, print every report whole (text and markdown).")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
 @selection_options
 @reader_options
@@ -56,6 +59,7 @@ def command(
     form: str,
     only: tuple[str, ...] | None,
     top: int,
+    full: bool,
     output: str | None,
     ranks: list[int] | None,
     fail_on: str | None,
@@ -66,51 +70,67 @@ def command(
 
     PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.
     """
+    from msgspec.structs import replace
+
     from profsuite.analyzers.report import analyze
-    from profsuite.cli.app import FINDINGS, UNREADABLE, complain
+    from profsuite.cli.app import FINDINGS, UNREADABLE, complain, one_line
     from profsuite.cli.loading import expand, load_one, write
     from profsuite.errors import TraceError
+    from profsuite.exporters.ranks import Unreadable
 
     files = expand(paths, ranks)
     reports: list[Report] = []
+    unreadable: list[Unreadable] = []
     for file in files:
         try:
-            reports.append(analyze(load_one(file, **options), only=computed(only, fail_on), top=top))
+            reports.append(analyze(load_one(file, **options), only=computed(only, form, fail_on, len(files)), top=top))
         except TraceError as error:
             if len(files) == 1:
                 raise
             complain(str(error))
+            why = one_line(str(error)).removeprefix(f"{file.path}: ")
+            unreadable.append(Unreadable(rank=file.rank, source=file.path, error=why))
     grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
     failed = any(finding.severity in grave for report in reports for finding in report.findings or ())
-    reports = [asked_for(report, only) for report in reports]
     if reports:
-        write(render(reports, form, wants_color(color) and output is None, several=len(files) > 1), output)
-    if len(reports) < len(files):
+        style: dict[str, Any] = {}
+        if form == "text":
+            width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+            style = {"width": width, "color": wants_color(color) and output is None}
+        if form in IN_WORDS:
+            style["only"] = only
+        if len(files) > 1:
+            style["unreadable"] = unreadable
+            if form in ("text", "markdown"):
+                style["full"] = full
+        if only is not None and form not in IN_WORDS:
+            reports = [replace(report, **{name: None for name in SECTIONS if name not in only}) for report in reports]
+        write(render(reports, form, several=len(files) > 1, **style), output)
+    if unreadable:
         raise click.exceptions.Exit(UNREADABLE)
     if failed:
         raise click.exceptions.Exit(FINDINGS)
 
 
-def computed(only: tuple[str, ...] | None, fail_on: str | None) -> tuple[str, ...] | None:
-    """The sections to compute: those asked for, and the findings where they decide the exit code."""
-    return only if only is None or fail_on is None else (*only, "findings")
+def computed(only: tuple[str, ...] | None, form: str, fail_on: str | None, num_files: int) -> set[str] | None:
+    """The sections to compute: those asked for, and those that what is shown, or the exit code, draws on."""
+    if only is None:
+        return None
+    sections = set(only)
+    if fail_on is not None:
+        sections.add("findings")
+    if form in IN_WORDS:
+        sections |= {"steps"} | ({"breakdown"} if "steps" in only else set())
+        if num_files > 1:
+            sections |= {"verdict", "findings", "breakdown"}
+    return sections
 
 
-def asked_for(report: Report, only: tuple[str, ...] | None) -> Report:
-    """The report without the sections that were computed but not asked for."""
-    from msgspec.structs import replace
-
-    return report if only is None else replace(report, **{name: None for name in SECTIONS if name not in only})
-
-
-def render(reports: list[Report], form: str, color: bool, several: bool) -> str:
+def render(reports: list[Report], form: str, several: bool, **style: Any) -> str:
     """The reports in one of ``FORMATS``."""
     from importlib import import_module
 
     exporter = import_module(f"profsuite.exporters.{form}")
-    style: dict[str, Any] = {}
-    if form == "text":
-        style = {"width": shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, "color": color}
     text = exporter.render_ranks(reports, **style) if several else exporter.render(reports[0], **style)
     assert isinstance(text, str)
     return text

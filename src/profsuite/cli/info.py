@@ -26,13 +26,24 @@ EXAMPLES = examples(
 @reader_options
 def command(paths: tuple[str, ...], form: str, ranks: list[int] | None, **options: Any) -> None:
     """Say what a trace file holds: its origin, tables and health."""
+    from profsuite.cli.app import UNREADABLE, complain
     from profsuite.cli.loading import expand, load_one
+    from profsuite.errors import TraceError
 
-    found = [facts(load_one(file, **options)) for file in expand(paths, ranks)]
+    files, found = expand(paths, ranks), []
+    for file in files:
+        try:
+            found.append(facts(load_one(file, **options)))
+        except TraceError as error:
+            if len(files) == 1:
+                raise
+            complain(str(error))
     if form == "json":
         click.echo(json.dumps(found, indent=1))
-        return
-    click.echo("\n".join(as_text(each) for each in found), nl=False)
+    else:
+        click.echo("\n".join(as_text(each) for each in found), nl=False)
+    if len(found) < len(files):
+        raise click.exceptions.Exit(UNREADABLE)
 
 
 def facts(trace: Trace) -> dict[str, Any]:
