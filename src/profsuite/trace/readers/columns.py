@@ -92,6 +92,15 @@ class Columns:
         self.clear()
         return taken
 
+    def append(self, group: str, count: int, found: Mapping[str, NDArray[Any]]) -> None:
+        """Add rows; columns that are not among the ``found`` are null."""
+        if not count:
+            return
+        for name, column in self.groups[group].items():
+            dtype = DTYPE[column.typecode]
+            filled = found[name] if name in found else np.full(count, NULL[self.kind(group, name)], dtype)
+            column.frombytes(np.ascontiguousarray(filled, dtype).view(np.uint8).data)
+
     def remark(self, kind: str, offset: int, count: int = 1) -> None:
         """Count a fault at a byte offset."""
         total, first = self.remarks.get(kind, (0, offset))

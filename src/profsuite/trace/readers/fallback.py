@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from profsuite.errors import TraceError
+from profsuite.trace.columns import strings
 from profsuite.trace.readers import values
 from profsuite.trace.readers.batch import Batch
 from profsuite.trace.readers.columns import Columns
@@ -463,7 +462,7 @@ def read_chunks(chunks: Iterable[bytes]) -> RawTrace:
     scanner.finish()
     return RawTrace(
         groups=scanner.take(),
-        pools={pool: pa.array(scanner.new_strings(pool), pa.string()) for pool in POOLS},
+        pools={pool: strings(scanner.new_strings(pool)) for pool in POOLS},
         tracks=scanner.tracks,
         header=scanner.header,
         num_events=scanner.num_events,
