@@ -44,6 +44,12 @@ def test_help_has_examples(run: Run, name: str) -> None:
     assert f"Examples:\n    profsuite {name}" in done.stdout
 
 
+def test_without_a_command_the_help_is_printed(run: Run) -> None:
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("--help").stdout
+
+
 def test_help_explains_exit_codes(run: Run) -> None:
     assert "a finding at or above --fail-on" in run("--help").stdout
 

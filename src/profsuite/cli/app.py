@@ -180,7 +180,15 @@ def _place(error: BaseException) -> str:
     return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"  # noqa: PTH119
 
 
-@click.command(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Commands,
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="profsuite", message="%(prog)s %(version)s")
-def app() -> None:
+@click.pass_context
+def app(ctx: click.Context) -> None:
     """Where a PyTorch job's time and memory go, and what to change."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
