@@ -69,15 +69,31 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
         groups.setdefault(text, []).append(name)
     for group in groups.values():
         if len(group) > 1 and width > 3:
-            whole = [printable(name) for name in group]
+            whole = _apart([printable(name) for name in group])
             start = max(0, len(commonprefix(whole)) - 2)  # noqa: RUF071 - names, not paths
             short |= {name: _from(text, start, width) for name, text in zip(group, whole, strict=True)}
     return [short[name] for name in names]
 
 
+def _apart(names: Sequence[str]) -> Sequence[str]:
+    """Different names, without as many parts of a C++ name as they can lose and still be different."""
+    whole = list(names)
+    for without in (_without_parameters, _without_namespaces):
+        plain = [without(name) if "<" in name or "::" in name else name for name in whole]
+        if len(set(plain)) < len(plain):
+            break
+        whole = plain
+    return whole
+
+
 def _from(text: str, start: int, width: int) -> str:
     """The beginning of the text, and what follows ``start``, in ``width`` characters."""
-    tail = text[start : start + width // 2]
+    while start < len(text) and text[start] in " ,<(:":
+        start += 1
+    end = start + width // 2
+    tail = text[start:end]
+    if "<" in text and end < len(text) and width >= 16:
+        tail = tail[:-1] + ELLIPSIS
     head = width - 1 - len(tail)
     return text[:head] + ELLIPSIS + tail if start > head else middle(text, width)
 

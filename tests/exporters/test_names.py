@@ -82,6 +82,21 @@ def test_different_names_look_different() -> None:
     assert short[3] == "aten::mm"
 
 
+@pytest.mark.parametrize("width", [30, 34, 50])
+def test_different_templates_are_shortened_as_templates(width: int) -> None:
+    names = [
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>, at::detail::Array<char*, 3> >"
+        f"(int, at::native::{functor}<float>, at::detail::Array<char*, 3>)"
+        for functor in ("AddFunctor", "threshold_kernel_impl")
+    ]
+    add, threshold = shorten_all(names, width)
+    assert add.startswith("vectorized_")
+    assert "AddFunctor<" in add or "AddFunc…" in add
+    assert threshold.startswith("vectorized_")
+    assert "threshold" in threshold or "thresho…" in threshold
+    assert "::" not in add + threshold
+
+
 @given(st.lists(st.text(alphabet="ab<>:", max_size=60), max_size=5), st.integers(1, 30))
 def test_all_names_fit(names: list[str], width: int) -> None:
     short = shorten_all(names, width)
