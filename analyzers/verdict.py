@@ -15,7 +15,7 @@ from profsuite.analyzers.findings.host_communication import (
     communication_rows,
 )
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
-from profsuite.analyzers.findings.kernel_bound import leading_family
+from profsuite.analyzers.findings.kernel_bound import kernel_hint, leading_kernels
 from profsuite.analyzers.findings.no_device_work import device_signs
 from profsuite.analyzers.findings.wording import ms, percent, whole
 from profsuite.analyzers.idle import CAUSES
@@ -100,25 +100,15 @@ def _kernels(analysis: Analysis, besides: str) -> str:
     assert analysis.device is not None
     busy, shares = _busy(analysis), analysis.device.shares
     name = analysis.device_label
-    top = next((row for row in analysis.kernels.rows if row.kind == "compute"), None)
-    if not shares.compute_ns or top is None:
+    if not shares.compute_ns:
         return f"{_capital(name)} is busy {busy} of its window, with copies and communication rather than compute."
-    leading, ns, total = leading_family(analysis)
+    leading = leading_kernels(analysis)
     return (
-        f"{_capital(name)} is busy {busy} of its window, so its kernels decide: the largest part of compute time goes "
-        f"to {leading} ({percent(ns / total)}), the largest kernel is {short_name(top.name)} "
-        f"({percent(top.total_ns / total)}). "
-        f"{_KERNELS.get(leading, _OTHER_KERNELS)}{besides or '; launching faster would not help.'}"
+        f"{_capital(name)} is busy {busy} of its window, so its kernels decide: {percent(leading.share)} of kernel time "
+        f"goes to {leading.family}, the largest kernel is {short_name(leading.largest.name)} "
+        f"({percent(leading.share_of_largest)} of kernel time). "
+        f"{kernel_hint(analysis, leading)}{besides or '; launching faster would not help.'}"
     )
-
-
-_KERNELS = {
-    "matrix multiplications": "Lower precision (bf16, FP8) or fewer FLOPs help",
-    "attention": "Check which attention backend runs, and its precision",
-    "convolutions": "Try channels_last with bf16 or fp16",
-    "optimizer updates": "Use the fused optimizer",
-}
-_OTHER_KERNELS = "Start with the largest kernels, with fusion (torch.compile) and lower precision"
 
 
 def _exposed(analysis: Analysis, what: str) -> str:

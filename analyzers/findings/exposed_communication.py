@@ -49,6 +49,6 @@ def exposed_communication(analysis: Analysis) -> tuple[Finding, ...]:
 COMMUNICATION_REMEDY = (
     "First compare the ranks: a collective's kernel also waits for the last rank to arrive, and a straggler is "
     "mended elsewhere. Then overlap more (DDP: bucket_cap_mb, gradient_as_bucket_view, static_graph; FSDP: "
-    "prefetching, larger units), send less (bf16 gradients, accumulation under no_sync), or "
+    "prefetching, larger units), send less (gradients in 16 bits, accumulation under no_sync), or "
     "give each rank more compute per byte (larger batch)."
 )
