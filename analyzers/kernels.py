@@ -62,7 +62,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 class KernelTable(Struct, frozen=True, kw_only=True):
     """The kernels that take most time, largest total first; copies and fills are not kernels.
 
-    ``short_pct`` is the share of kernels (by count) below 10 us, ``short_time_pct`` the same by time;
+    ``short_pct`` is the share of kernels (by count) below 10 µs, ``short_time_pct`` the same by time;
     ``from_graphs`` counts kernels that a graph launch started.
     """
 

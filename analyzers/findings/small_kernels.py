@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 MIN_KERNELS = 100
 SHORT_PCT = 50.0
-"""Share of kernels (by count) below 10 us."""
+"""Share of kernels (by count) below 10 µs."""
 IDLE_SHARE = 0.1
 """Share of the window lost to late or queued launches, from which short kernels cost time for certain."""
 
 
 def small_kernels(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when half of at least 100 kernels are below 10 us; a warning where launches leave the device idle."""
+    """Fires when half of at least 100 kernels are below 10 µs; a warning where launches leave the device idle."""
     table = analysis.kernels
     short = table.short_pct or 0.0
     if table.num_kernels < MIN_KERNELS or short < SHORT_PCT:
@@ -31,7 +31,7 @@ def small_kernels(analysis: Analysis) -> tuple[Finding, ...]:
     graphed = table.from_graphs >= table.num_kernels / 2
     evidence = [
         count("kernels", table.num_kernels),
-        count(f"of them below {SHORT_KERNEL_NS // 1000} us", table.num_short),
+        count(f"of them below {SHORT_KERNEL_NS // 1000} µs", table.num_short),
         Evidence(label="share of kernels", value=round(short, 2), unit="%"),
         Evidence(label="share of kernel time", value=round(table.short_time_pct or 0.0, 2), unit="%"),
         time("device idle for late or queued launches", lost),
@@ -43,7 +43,7 @@ def small_kernels(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="small_kernels",
-            title=f"{percent(short / 100)} of {table.num_kernels} kernels take less than 10 us",
+            title=f"{percent(short / 100)} of {table.num_kernels} kernels take less than 10 µs",
             severity="warning" if hurts else "info",
             evidence=tuple(evidence),
             where=somewhere(analysis),

@@ -70,4 +70,18 @@ def _grown(analysis: Analysis, number: int) -> list[Evidence]:
     usual = np.median([[getattr(row.shares, name) for name in names] for row in rows], axis=0)
     more = np.array([getattr(own.shares, name) for name in names]) - usual
     most = int(more.argmax())
-    return [text("what grew most on the main thread", CLASSES[most]), time("by", round(float(more[most])))]
+    return [text("what grew most on the main thread", IN_WORDS[CLASSES[most]]), time("by", round(float(more[most])))]
+
+
+IN_WORDS = {
+    "sync": "waiting for the device",
+    "input": "waiting for input data",
+    "launch": "launch and runtime calls",
+    "allocator": "device memory allocation",
+    "compile": "compilation",
+    "gc": "Python garbage collection",
+    "op": "ops",
+    "python": "Python",
+    "unrecorded": "nothing recorded",
+}
+"""The classes of host time as the report names them."""

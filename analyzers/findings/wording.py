@@ -24,8 +24,8 @@ def grade(share: float, warning: float = WARNING) -> Severity:
 
 
 def ms(ns: float) -> str:
-    """A time for reading: three significant digits, in us, ms or s."""
-    for limit, unit, scale in ((1e6, "us", 1e3), (1e9, "ms", 1e6)):
+    """A time for reading: three significant digits, in µs, ms or s."""
+    for limit, unit, scale in ((1e6, "µs", 1e3), (1e9, "ms", 1e6)):
         if ns < limit:
             return f"{_digits(ns / scale)} {unit}"
     return f"{_digits(ns / 1e9)} s"

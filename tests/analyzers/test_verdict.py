@@ -90,7 +90,7 @@ def test_a_cpu_job_that_waits_for_input(job):
 def test_a_cpu_job_that_compiles(job):
     job.mark("compile_fx_inner (dynamo_timed)", 0, 90).op("aten::mm", 90, 10)
     sentence = verdict(Analysis(job.trace()))
-    assert sentence.startswith("The job runs on the CPU alone, and for 90.0 us (90 % of the recording) its main thread")
+    assert sentence.startswith("The job runs on the CPU alone, and for 90.0 µs (90 % of the recording) its main thread")
 
 
 def test_an_empty_recording(job):
