@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from profsuite.trace.model import Trace
 
+FEW = 10
+"""Fewer kernels and copies than this tell nothing of a job."""
+
 
 class Analysis:
     """What the findings and the verdict look at; ``top`` is the length of the lists."""
@@ -81,6 +84,11 @@ class Analysis:
         return None if self.main is None else self.breakdown[self.main]
 
     @property
+    def too_little(self) -> bool:
+        """Whether the main device has so few kernels and copies that they tell nothing of a job."""
+        return self.main is not None and len(self.work[self.main].ids) < FEW
+
+    @property
     def window_ns(self) -> int:
         """Length of the main device's window; of the host's without device work."""
         return self.device.shares.window_ns if self.device else (self.host.window_ns or 0)
@@ -96,10 +104,15 @@ class Analysis:
         return ns / self.window_ns if self.window_ns else 0.0
 
     @cached_property
+    def start_ns(self) -> int:
+        """Start of the first slice, host or device, ns on the file's clock; 0 without slices."""
+        start = self.trace.array("slice", "ts")
+        return int(start.min()) if len(start) else 0
+
+    @cached_property
     def recording_ns(self) -> int:
         """From the first slice's start to the last one's end, host and device, ns; of the selection, if it is one."""
-        start = self.trace.array("slice", "ts")
-        return int(self.trace.end.max()) - int(start.min()) if len(start) else 0
+        return int(self.trace.end.max()) - self.start_ns if self.trace.num_rows("slice") else 0
 
     def per_step_ms(self, ns: int) -> float | None:
         """A time of the window spread over its steps, ms; null without steps."""

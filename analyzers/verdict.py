@@ -34,9 +34,6 @@ MINOR, MODERATE = 0.05, 0.15
 MOST = 0.8
 """Share of the recording from which the device's window stands for it."""
 
-FEW = 10
-"""Fewer kernels and copies than this tell nothing of a job."""
-
 
 def verdict(analysis: Analysis) -> str:
     """What holds the job back: the largest loss of the main device's window, or the kernels where there is little."""
@@ -49,7 +46,7 @@ def _judged(analysis: Analysis) -> str:
     if analysis.device is None or analysis.main is None:
         return _without_device(analysis)
     pieces = len(analysis.work[analysis.main].ids)
-    if pieces < FEW:
+    if analysis.too_little:
         things = "kernel or copy was" if pieces == 1 else "kernels and copies were"
         return (
             f"Only {pieces} {things} recorded, over {ms(analysis.window_ns)}: too little to tell what holds a job back."
@@ -104,8 +101,8 @@ def _kernels(analysis: Analysis, besides: str) -> str:
         return f"{_capital(name)} is busy {busy} of its window, with copies and communication rather than compute."
     leading = leading_kernels(analysis)
     return (
-        f"{_capital(name)} is busy {busy} of its window, so its kernels decide: {percent(leading.share)} of kernel time "
-        f"goes to {leading.family}, the largest kernel is {short_name(leading.largest.name)} "
+        f"{_capital(name)} is busy {busy} of its window, so its kernels decide: {percent(leading.share)} of kernel "
+        f"time goes to {leading.family}, the largest kernel is {short_name(leading.largest.name)} "
         f"({percent(leading.share_of_largest)} of kernel time). "
         f"{kernel_hint(analysis, leading)}{besides or '; launching faster would not help.'}"
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.findings.allocator_calls import allocator_calls
 from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
@@ -24,6 +26,9 @@ from profsuite.analyzers.findings.trace_health import trace_health
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
+
+NOISE = 0.005
+"""Share of the window below which a loss isn't worth a line."""
 
 
 class Rule(Protocol):
@@ -56,8 +61,15 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(analysis: Analysis) -> tuple[Finding, ...]:
-    """All findings: gravest first, then by what they save (where replayed), then by what they cost."""
+    """All findings: gravest first, then by what they save (where replayed), then by what they cost.
+
+    What costs less than ``NOISE`` of the window is none.  Where there is too little to judge, what it costs is told
+    but not graded.
+    """
     found = [finding for rule in RULES for finding in rule(analysis)]
+    found = [finding for finding in found if finding.cost_ns is None or analysis.share(finding.cost_ns) >= NOISE]
+    if analysis.too_little:
+        found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]
     return tuple(
         sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saving_ms_per_step or 0), -(f.cost_ns or 0)))
     )

@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.findings.wording import count, grade, ms, per_step, percent, share, somewhere, time
+from profsuite.analyzers.findings.wording import (
+    count,
+    grade,
+    ms,
+    per_step,
+    percent,
+    share,
+    somewhere,
+    text,
+    time,
+    whole,
+)
+from profsuite.analyzers.places import source_frame
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.idle import Gap
 
 FIRES_FROM = 0.1
 """Share of the window; below it, the first launches of each step explain most of it."""
@@ -34,6 +47,16 @@ def host_bound(analysis: Analysis) -> tuple[Finding, ...]:
         time("of it in launch calls and launch latency", idle.host.launch_ns),
         count("launch calls", launches),
     ]
+    gap = next((g for g in idle.top_gaps if g.cause == "host"), None)
+    if gap is not None:
+        evidence += [
+            time("the longest such gap", gap.dur_ns, [gap.next_slice_id]),
+            time(f"it begins after the start of the {whole(analysis)} by", gap.start_ns - analysis.start_ns),
+            text("what follows it", gap.next_op or gap.next_name, [gap.next_slice_id]),
+        ]
+        source = _source(analysis, gap)
+        if source:
+            evidence.append(text("launched from", source))
     if kernels.num_kernels:
         evidence.append(time("mean kernel", round(kernels.total_ns / kernels.num_kernels)))
     return (
@@ -49,6 +72,14 @@ def host_bound(analysis: Analysis) -> tuple[Finding, ...]:
     )
 
 
+def _source(analysis: Analysis, gap: Gap) -> str | None:
+    """The line of the user's code that launched what ended a gap; null without stacks."""
+    assert analysis.main is not None
+    work = analysis.work[analysis.main]
+    launch = int(work.launch_ids[work.ids == gap.next_slice_id][0])
+    return source_frame(analysis.trace, launch) if launch >= 0 else None
+
+
 def host_remedy(analysis: Analysis) -> str:
     """What to do about a CPU that launches too late, by where it spends the gaps."""
     assert analysis.main is not None
@@ -60,8 +91,8 @@ def host_remedy(analysis: Analysis) -> str:
     )
     if split.python_ns >= max(split.op_ns, split.launch_ns):
         stacks = analysis.trace.num_rows("python_call") > 0
-        where = "The top gaps name the place." if stacks else "Record with with_stack=True to see which Python code."
-        return f"Most of it is Python between the ops. {common} {where}"
+        where = "" if stacks else " Record with with_stack=True to see which Python code."
+        return f"Most of it is Python between the ops. {common}{where}"
     if split.op_ns >= split.launch_ns:
         return f"Most of it is op dispatch. {common} Use fused or foreach optimizers (fused=True) and fused layers."
     return f"Most of it is launching itself. {common}"

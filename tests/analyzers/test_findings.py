@@ -19,10 +19,10 @@ def value(finding, label):
     return next(e.value for e in finding.evidence if e.label == label)
 
 
-def busy(job, pieces=4):
+def busy(job, pieces=4, one_in=1):
     """A device that is never idle: launches far ahead."""
-    for i in range(pieces):
-        job.launch(i, 1, 1 + i).kernel(100 + 50 * i, 50, 1 + i)
+    for i in range(pieces * one_in):
+        job.launch(i, 1, 1 + i).kernel(100 + 50 // one_in * i, 50 // one_in, 1 + i)
     return job
 
 
@@ -35,7 +35,7 @@ def late(job, pieces=4, gap=50, dur=50):
 
 
 def test_input_bound(job):
-    busy(job).mark(LOADER, 300, 100).launch(401, 5, 9).kernel(410, 90, 9)
+    busy(job, one_in=5).mark(LOADER, 300, 100).launch(401, 5, 99).kernel(410, 90, 99)
     finding = found(job.trace(), "input_bound")
     assert (finding.severity, finding.cost_ns) == ("critical", 110_000)
     assert value(finding, "share of the window") == pytest.approx(100 * 110 / 400, abs=0.01)
@@ -53,8 +53,11 @@ def test_input_bound_not_while_the_device_is_busy(job):
 
 
 def test_host_bound(job):
-    finding = found(late(job).trace(), "host_bound")
-    assert (finding.severity, finding.cost_ns) == ("critical", 150_000)
+    finding = found(late(job, pieces=12).trace(), "host_bound")
+    assert (finding.severity, finding.cost_ns) == ("critical", 550_000)
+    assert value(finding, "the longest such gap") == 50_000
+    assert value(finding, "it begins after the start of the recording by") == 100_000
+    assert value(finding, "what follows it") == "aten::mm"
     assert "CUDA graphs" in finding.remedy
 
 
@@ -112,7 +115,7 @@ def test_kernel_bound_not_when_idle(job):
 
 def test_small_kernels(job):
     finding = found(late(job, pieces=120, gap=20, dur=5).trace(), "small_kernels")
-    assert (finding.severity, value(finding, "of them below 10 us")) == ("warning", 120)
+    assert (finding.severity, value(finding, "of them below 10 µs")) == ("warning", 120)
 
 
 def test_small_kernels_not_when_long(job):
@@ -169,7 +172,7 @@ def test_step_outliers(job):
         at += dur
     finding = found(job.trace(), "step_outliers")
     assert (finding.where.step, finding.cost_ns) == (5, 200_000)
-    assert value(finding, "what grew most on the main thread") == "input"
+    assert value(finding, "what grew most on the main thread") == "waiting for input data"
     assert value(finding, "by") == 200_000
 
 
@@ -187,7 +190,7 @@ def test_cpu_only(job):
 
 def test_cpu_only_gives_no_advice_on_ops_that_take_no_time(job):
     finding = found(job.op("aten::empty", 0, 1).mark("train", 0, 100).trace(), "cpu_only")
-    assert "its ops are not what takes the time (1.00 us in all)" in finding.title
+    assert "its ops are not what takes the time (1.00 µs in all)" in finding.title
     assert "aten::empty" not in finding.remedy
 
 
@@ -233,6 +236,18 @@ def test_idle_unexplained(job):
 
 def test_idle_unexplained_not_with_launches(job):
     assert found(late(job).trace(), "idle_unexplained") is None
+
+
+def test_too_little_work_is_not_graded(job):
+    job.kernel(0, 10, name="ncclKernel_AllReduce")
+    assert [(f.id, f.severity) for f in findings(Analysis(job.trace()))] == [("exposed_communication", "info")]
+
+
+def test_what_costs_next_to_nothing_is_no_finding(job):
+    for step in range(1, 4):
+        job.step(step, 1000 * step, 1000).launch(1000 * step, 1, step).call("cudaStreamSynchronize", 1000 * step + 2, 9)
+        job.kernel(1000 * step + 10, 1000, step)
+    assert found(job.trace(), "sync_in_loop") is None
 
 
 def test_gravest_and_costliest_come_first(job):
