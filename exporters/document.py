@@ -87,8 +87,16 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class NextStep:
+    """A command to run next: what it shows, and its parts, between which it may be broken into lines."""
+
+    shows: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A whole report on one trace; ``facts`` describe the trace, ``next_command`` is what to run next."""
+    """A whole report on one trace; ``facts`` describe the trace, ``next_step`` is what to run next, if anything."""
 
     source: str
     facts: tuple[str, ...]
@@ -96,4 +104,4 @@ class Document:
     advice: tuple[Advice, ...] | None
     sections: tuple[Section, ...]
     remarks: tuple[str, ...]
-    next_command: str
+    next_step: NextStep | None

@@ -9,7 +9,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
-from profsuite.exporters.sections import document
+from profsuite.exporters.sections import PAGE, document
 from profsuite.exporters.units import percent
 
 NAME_WIDTH = 80
@@ -98,7 +98,8 @@ def _document(doc: Document, level: int) -> Iterable[str]:
         yield "<section>\n<h2>Trace health</h2>\n<ul>"
         yield from (f"<li>{_text(remark)}</li>" for remark in doc.remarks)
         yield "</ul>\n</section>"
-    yield f"<p>Next: <code>{_text(doc.next_command)}</code></p>"
+    if doc.next_step is not None and doc.next_step.shows != PAGE:
+        yield f"<p>Next: {_text(doc.next_step.shows)}: <code>{_text(' '.join(doc.next_step.command))}</code></p>"
 
 
 def _advice(number: int, item: Advice) -> Iterable[str]:

@@ -77,7 +77,8 @@ def _document(doc: Document, level: str) -> Iterable[str]:
     if doc.remarks:
         yield from ("", f"{level}# Trace health", "")
         yield from (f"- {escape(remark)}" for remark in doc.remarks)
-    yield from ("", f"Next: {code(doc.next_command)}")
+    if doc.next_step is not None:
+        yield from ("", f"Next: {doc.next_step.shows}: {code(' '.join(doc.next_step.command))}")
 
 
 def _advice(number: int, item: Advice) -> Iterable[str]:

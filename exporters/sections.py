@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
+from importlib.util import find_spec
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpRow, OpTable
 from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.analyzers.steps import StepRow, StepSummary
-from profsuite.exporters.document import Advice, Bar, Bars, Cell, Column, Document, Name, Section, Table
+from profsuite.exporters.document import Advice, Bar, Bars, Cell, Column, Document, Name, NextStep, Section, Table
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.units import count, duration, percent, plural, size
 
@@ -57,6 +58,9 @@ DEVICE_PARTS = {
 SORTED_BY = {"device_self_ns": "GPU self time", "host_self_ns": "host self time"}
 """What the ops are sorted by, in words."""
 
+PAGE = "the report as a web page"
+"""What the next step shows where no rows can be queried."""
+
 NAME_WIDTH = 80
 """Of a name within a sentence."""
 
@@ -92,7 +96,7 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         advice=None if shown.findings is None else tuple(_advice(finding) for finding in shown.findings),
         sections=tuple(sections),
         remarks=tuple(_remarks(shown)),
-        next_command=_next_command(shown),
+        next_step=_next_step(shown),
     )
 
 
@@ -342,15 +346,22 @@ def _remarks(report: Report) -> Iterable[str]:
         yield f"{printable(row.kind)}: {printable(row.message)}{place}"
 
 
-def _next_command(report: Report) -> str:
-    stdin = report.source in ("-", "<stdin>")
-    source = "trace.json" if stdin else shlex.quote(printable(report.source))
-    for finding in report.findings or ():
-        rows = next((evidence.slice_ids for evidence in finding.evidence if evidence.slice_ids), ())
-        if rows:
-            ids = ", ".join(str(row) for row in rows)
-            return f'profsuite query "SELECT * FROM slice WHERE id IN ({ids})" {source}'  # noqa: S608
-    return f"profsuite analyze {source} --format html --output report.html"
+def _next_step(report: Report) -> NextStep | None:
+    """The rows behind a finding, where there is something to query them with, else the report as a web page.
+
+    None where there is no file to name, or rows of a part of it: they are counted from the part's first.
+    """
+    if report.source in ("-", "<stdin>") or report.trace.selection is not None:
+        return None
+    source = shlex.quote(printable(report.source))
+    if find_spec("duckdb") is not None:
+        for number, finding in enumerate(report.findings or (), 1):
+            rows = next((evidence.slice_ids for evidence in finding.evidence if evidence.slice_ids), ())
+            if rows:
+                where = f'WHERE id IN ({", ".join(map(str, rows))})"'
+                command = ("profsuite query", '"SELECT id, name, ts, dur FROM slice', where, source)
+                return NextStep(f"the slices behind finding {number}", command)
+    return NextStep(PAGE, ("profsuite analyze", source, "--format html", "--output report.html"))
 
 
 def _share(part: int, whole: int) -> float:

@@ -93,8 +93,24 @@ def _write(console: Console, doc: Document) -> None:
         console.print(_heading("Trace health"))
         for remark in doc.remarks:
             console.print(Padding(Text(remark), (0, 0, 0, 2)))
-    console.print(_blank())
-    console.print(Text.assemble(("Next: ", "bold"), doc.next_command), soft_wrap=True)
+    if doc.next_step is not None:
+        console.print(_blank())
+        console.print(Text.assemble(("Next: ", "bold"), doc.next_step.shows))
+        for line in _command_lines(doc.next_step.command, console.width - 2):
+            console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _command_lines(parts: Sequence[str], width: int) -> list[str]:
+    """A command to copy, broken between its parts as a shell allows it where it is wider than ``width``."""
+    lines = [parts[0]]
+    for number, part in enumerate(parts[1:], 2):
+        room = width if number == len(parts) else width - 2
+        if len(lines[-1]) + 1 + len(part) <= room:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+    return lines
 
 
 def _write_advice(console: Console, advice: Sequence[Advice]) -> None:

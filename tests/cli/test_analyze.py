@@ -39,7 +39,7 @@ def test_text(run: Run, trace: Path) -> None:
     assert done.stderr == ""
     assert re.search(r"compute +57\.1 %", done.stdout)  # 2 x 400 us of 1,400 us
     assert re.search(r"gemm +2 +800\.0 µs", done.stdout)
-    assert done.stdout.splitlines()[-1].startswith("Next: profsuite ")
+    assert re.search(r"^Next: the .*\n  profsuite (query|analyze) ", done.stdout, flags=re.MULTILINE)
 
 
 def test_json_is_exact_and_valid(run: Run, trace: Path) -> None:
@@ -158,19 +158,19 @@ def test_a_faulty_file_is_analysed_with_one_warning(run: Run, faulty: Path) -> N
     assert "gemm" in done.stdout
 
 
-def test_fail_on(run: Run, trace: Path) -> None:
-    findings = json.loads(run("analyze", trace, "--format", "json").stdout)["findings"]
+def test_fail_on(run: Run, faulty: Path) -> None:
+    findings = json.loads(run("analyze", faulty, "--format", "json").stdout)["findings"]
     severities = {finding["severity"] for finding in findings}
-    assert run("analyze", trace, "--fail-on", "critical").returncode == int("critical" in severities)
-    assert run("analyze", trace, "--fail-on", "warning").returncode == int(bool(severities & {"critical", "warning"}))
+    assert run("analyze", faulty, "--fail-on", "critical").returncode == int("critical" in severities)
+    assert run("analyze", faulty, "--fail-on", "warning").returncode == int(bool(severities & {"critical", "warning"}))
     assert severities & {"critical", "warning"}, "the trace is meant to have a finding"
 
 
-def test_fail_on_looks_at_findings_that_only_does_not_show(run: Run, trace: Path) -> None:
-    done = run("analyze", trace, "--format", "json", "--fail-on", "warning", "--only", "ops")
+def test_fail_on_looks_at_findings_that_only_does_not_show(run: Run, faulty: Path) -> None:
+    done = run("analyze", faulty, "--format", "json", "--fail-on", "warning", "--only", "ops")
     assert done.returncode == 1
     assert json.loads(done.stdout)["findings"] is None
-    assert "Findings" not in run("analyze", trace, "--fail-on", "warning", "--only", "ops").stdout
+    assert "Findings" not in run("analyze", faulty, "--fail-on", "warning", "--only", "ops").stdout
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "html"])

@@ -9,13 +9,10 @@ import pytest
 from rich.cells import cell_len
 
 from profsuite.analyzers.report import Report
-from profsuite.exporters import text
+from profsuite.exporters import sections, text
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Column, Name, Table
 from profsuite.exporters.ranks import Unreadable
-
-PASTED = ("Next: ",)
-"""Lines that are left whole, to be copied."""
 
 
 def test_opens_with_the_verdict_then_findings_then_tables(report: Report) -> None:
@@ -27,7 +24,7 @@ def test_opens_with_the_verdict_then_findings_then_tables(report: Report) -> Non
         "GPU time",
         "Host time",
     ]
-    order += ["Steps", "Top ops", "Top kernels", "Trace health", "Next: profsuite"]
+    order += ["Steps", "Top ops", "Top kernels", "Trace health", "Next: the "]
     places = [out.index(words) for words in order]
     assert places == sorted(places)
     assert out.index("The GPU is idle") < 200
@@ -52,7 +49,7 @@ def test_fits_the_terminal(report: Report, bare: Report, width: int) -> None:
         text.render_ranks([report] * 3, width=width),
     ):
         for line in out.splitlines():
-            assert cell_len(line) <= width or line.startswith(PASTED), line
+            assert cell_len(line) <= width, line
 
 
 @pytest.mark.parametrize("color", [False, True])
@@ -137,9 +134,37 @@ def test_traces_that_are_not_ranks_of_one_job_are_told_apart_by_file(report: Rep
     assert text.render_ranks([report, msgspec.structs.replace(report, rank=1)]).startswith("2 ranks\n")
 
 
+@pytest.fixture
+def with_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "find_spec", lambda name: name)
+
+
+@pytest.fixture
+def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("without_duckdb")
 def test_next_command_is_safe_to_paste(report: Report) -> None:
-    out = text.render(msgspec.structs.replace(report, source="a b;rm -rf $HOME.json", findings=()))
-    assert "Next: profsuite analyze 'a b;rm -rf $HOME.json' --format html --output report.html" in out
+    out = text.render(msgspec.structs.replace(report, source="a b;rm -rf $HOME.json"))
+    page = "  profsuite analyze 'a b;rm -rf $HOME.json' --format html --output report.html\n"
+    assert out.endswith(f"Next: the report as a web page\n{page}")
+
+
+@pytest.mark.usefixtures("with_duckdb")
+def test_next_shows_the_slices_behind_a_finding(report: Report) -> None:
+    query = 'profsuite query "SELECT id, name, ts, dur FROM slice WHERE id IN (12, 40)"'
+    assert text.render(report, width=120).endswith(f"Next: the slices behind finding 1\n  {query} {report.source}\n")
+    assert text.render(report, width=80).endswith(f"\n  {query} \\\n    {report.source}\n")
+    narrow = text.render(report, width=60).partition("Next: ")[2].partition("\n")[2]
+    assert " ".join(narrow.replace("\\\n", "").split()) == f"{query} {report.source}"
+
+
+@pytest.mark.usefixtures("with_duckdb")
+def test_nothing_comes_next_where_no_file_holds_those_rows(report: Report) -> None:
+    part = msgspec.structs.replace(report.trace, selection="steps 3 to 5")
+    for each in (msgspec.structs.replace(report, source="-"), msgspec.structs.replace(report, trace=part)):
+        assert "Next" not in text.render(each)
 
 
 def test_columns_are_dropped_before_names_become_unreadable() -> None:
