@@ -18,6 +18,7 @@ from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_withou
 from profsuite.analyzers.findings.kernel_bound import kernel_hint, leading_kernels
 from profsuite.analyzers.findings.no_device_work import device_signs
 from profsuite.analyzers.findings.wording import ms, percent, whole
+from profsuite.analyzers.host_calls import waits_for_values
 from profsuite.analyzers.idle import CAUSES
 from profsuite.analyzers.ranking import longest_names
 from profsuite.trace.classes import WORK_KINDS, Role, slice_roles
@@ -37,7 +38,7 @@ MOST = 0.8
 
 def verdict(analysis: Analysis) -> str:
     """What holds the job back: the largest loss of the main device's window, or the kernels where there is little."""
-    return _judged(analysis) + _outside(analysis)
+    return _judged(analysis) + _outside(analysis) + _broken_off(analysis)
 
 
 def _judged(analysis: Analysis) -> str:
@@ -75,6 +76,14 @@ def _outside(analysis: Analysis) -> str:
         f" The GPU window, from the first kernel or copy to the last, is {ms(analysis.window_ns)} of the "
         f"{whole(analysis)}'s {ms(analysis.recording_ns)}: the rest is not judged here."
     )
+
+
+def _broken_off(analysis: Analysis) -> str:
+    """A sentence on a file that ends early, where there is little else to say."""
+    little = analysis.device is None or analysis.too_little
+    if little and "truncated" in analysis.trace.health.column("kind").to_pylist():
+        return " The file breaks off before its end: what came after that is lost."
+    return ""
 
 
 _LOST_TO = {
@@ -215,13 +224,12 @@ def _slowest_part(analysis: Analysis) -> str:
 def _without_device(analysis: Analysis) -> str:
     threads, ops = analysis.host.threads, analysis.ops
     if not is_cpu_only(analysis):
-        sentence = device_signs(analysis).sentence
-        rest = (
-            f"On the CPU, {ops.rows[0].name} takes most of the ops' time ({ms(ops.rows[0].host_self_ns)})."
-            if ops.rows
-            else "Check the profiler's activities, and that nothing else uses CUPTI."
-        )
-        return f"{sentence}, so nothing can be said about the device's time. {rest}"
+        signs = device_signs(analysis)
+        rest = "" if signs.selection else " Check the profiler's activities, and that nothing else uses CUPTI."
+        if ops.rows:
+            top = ops.rows[0]
+            rest = f" On the CPU, {top.name} takes most of the ops' time ({ms(top.host_self_ns)}){_waiting(analysis)}."
+        return f"{signs.sentence}, so nothing can be said about the device's time.{rest}"
     if not threads:
         return "The recording has neither host nor device work, so there is nothing to judge."
     wait, main = input_wait_ns(analysis), threads[0].shares
@@ -263,6 +271,13 @@ def _without_device(analysis: Analysis) -> str:
         f"takes {percent((top.host_self_pct or 0) / 100)} of all ops' own time ({ms(top.host_self_ns)} in {top.count} "
         f"calls). Start with {top.name}: its shapes, its dtype, its number of threads."
     )
+
+
+def _waiting(analysis: Analysis) -> str:
+    """That the op with most time waits for the device, if it does."""
+    code = analysis.trace.words("slice", "name").index(analysis.ops.rows[0].name)
+    waits = waits_for_values(analysis.trace)[code]
+    return ", waiting for the device: it reads a value of it (.item() and the like)" if waits else ""
 
 
 def _largest_rest(analysis: Analysis) -> str:

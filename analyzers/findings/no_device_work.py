@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSigns:
-    """What speaks of a device: launch calls, other runtime calls, slices on device tracks and of what kind."""
+    """What speaks of a device: launch calls, other runtime calls, slices on device tracks and of what kind.
+
+    ``selection`` is what was loaded of the file, null for all of it: what lies outside may have kernels.
+    """
 
     launches: int
     calls: int
     events: int
     label: str | None
+    selection: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -34,6 +38,8 @@ class DeviceSigns:
                 f"{self.events} events of {self.label or 'a device'} were recorded, but of kinds whose "
                 "time on the device isn't known, and no kernels or copies"
             )
+        if self.selection:
+            return f"No kernels or copies lie in the selection ({self.selection})"
         if self.launches:
             return f"{self.launches} launch calls were recorded, but none of the kernels and copies that they started"
         if self.calls:
@@ -57,8 +63,8 @@ def no_device_work(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="no_device_work",
-            title="No device work was recorded",
-            severity="warning",
+            title=signs.sentence,
+            severity="info" if signs.selection and not signs.events else "warning",
             evidence=tuple(evidence),
             where=somewhere(analysis),
             remedy=recording_remedy(signs),
@@ -73,7 +79,8 @@ def device_signs(analysis: Analysis) -> DeviceSigns:
     track = trace.array("slice", "track_id")
     kinds = trace.words("track", "kind")
     on_device = np.array([kinds[k] == "device" for k in trace.array("track", "kind").tolist()] or [False])
-    per_track = np.bincount(track, minlength=len(on_device))
+    unknown = np.isin(slice_roles(trace), (Role.DEVICE_EVENT, Role.OTHER))
+    per_track = np.bincount(track[unknown], minlength=len(on_device))
     rows = np.flatnonzero(on_device[: len(per_track)] & (per_track > 0))
     label = None
     if len(rows):
@@ -86,6 +93,7 @@ def device_signs(analysis: Analysis) -> DeviceSigns:
         calls=int(call.sum()),
         events=int(per_track[rows].sum()),
         label=label,
+        selection=trace.info.selection,
     )
 
 
@@ -96,6 +104,8 @@ def recording_remedy(signs: DeviceSigns) -> str:
             "The host side is analysed as usual. For the device's time use the vendor's own profiler, or record with "
             "a profiler plug-in that writes kernels and copies."
         )
+    if signs.selection:
+        return "Select more, or other steps; without --steps and --time all of the file is judged."
     return (
         "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] while the GPU works, and let nothing "
         "else use CUPTI meanwhile (Nsight, DCGM profiling, a second profiler, range profiling): the second subscriber "

@@ -8,6 +8,8 @@ import pytest
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.verdict import short_name, verdict
+from profsuite.trace.load import load
+from profsuite.trace.select import select_time
 
 REAL = {
     "v100_resnet50_workers0.json.gz": (
@@ -24,7 +26,10 @@ REAL = {
     "a100_no_kernels.json": r"^7 calls to the device's runtime were recorded, none of them a launch, and no kernels",
     "a100_cupti_range_profiler.json.gz": r"^77 events of GPU 0 were recorded, but of kinds whose time .* isn't known",
     "mtia_rank0.json.gz": r"^25814 events of MTIA 9 were recorded, but of kinds whose time .* isn't known",
-    "ascend_rank0.json.gz": r"^535 events of NPU were recorded, but of kinds whose time .* isn't known",
+    "ascend_rank0.json.gz": (
+        r"^535 events of NPU were recorded, but of kinds whose time .* isn't known, .* aten::_local_scalar_dense takes "
+        r"most of the ops' time \(92\.9 ms\), waiting for the device: "
+    ),
     "cpu_only_gloo_rank34.json.gz": (
         r"^The job runs on the CPU alone and waits for communication: for 1\.10 s \(86 % of the recording\) "
         r"collectives are under way while no op runs, most of it gloo:all_reduce\."
@@ -95,6 +100,31 @@ def test_a_cpu_job_that_compiles(job):
 
 def test_an_empty_recording(job):
     assert verdict(Analysis(job.trace())).startswith("The file holds no slices")
+
+
+def test_a_selection_without_kernels_is_not_a_recording_without(job):
+    job.op("aten::mm", 0, 10).launch(1, 2, 1).kernel(500, 50, 1)
+    sentence = verdict(Analysis(select_time(job.trace(), (0, 100_000))))
+    assert sentence.startswith(
+        "No kernels or copies lie in the selection (time 0 ms to 0.1 ms), so nothing can be said"
+    )
+    assert "On the CPU, aten::mm takes most" in sentence
+
+
+def test_a_selection_of_a_device_whose_events_are_not_understood(job):
+    job.step(1, 0, 50).slice("mtia_ccp_events", "request", 10, 10, tid=0, pid=9)
+    job.slice("mtia_ccp_events", "transfer", 20, 10, tid=0, pid=9)
+    assert verdict(Analysis(select_time(job.trace(), (0, 40_000)))).startswith("2 events of ")
+
+
+def test_a_file_that_breaks_off(job):
+    path = job.folder / "cut.json"
+    path.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 0, "dur": 5}, {"p'
+    )
+    sentence = verdict(Analysis(load(path, cache=False)))
+    assert sentence.startswith("Only 1 kernel or copy was recorded, over 5.00 µs")
+    assert sentence.endswith("The file breaks off before its end: what came after that is lost.")
 
 
 @pytest.mark.parametrize(
