@@ -24,7 +24,7 @@ body { margin: 0 auto; padding: 1.5rem; max-width: 72rem; color: var(--ink); bac
   font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.35rem; overflow-wrap: anywhere; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
-.facts, .note, caption { color: var(--quiet); }
+.facts, .note, figcaption { color: var(--quiet); }
 .verdict { font-size: 1.15rem; font-weight: 600; }
 .finding { background: var(--panel); border-left: .3rem solid var(--info); padding: .6rem 1rem; margin: .6rem 0; }
 .finding.critical { border-color: var(--critical); } .finding.warning { border-color: var(--warning); }
@@ -32,8 +32,8 @@ h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--lin
 .critical .severity { color: var(--critical); } .warning .severity { color: var(--warning); }
 .info .severity { color: var(--info); }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .3rem; }
+table { border-collapse: collapse; margin: .3rem 0 0; font-variant-numeric: tabular-nums; }
+figure { margin: .5rem 0 1rem; }
 th, td { padding: .2rem .75rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 tbody th { font-weight: 400; }
 .number { text-align: right; white-space: nowrap; }
@@ -126,7 +126,7 @@ def _section(section: Section) -> Iterable[str]:
 
 
 def _bars(bars: Bars) -> Iterable[str]:
-    yield f'<div class="scroll"><table class="bars">\n<caption>{_text(bars.caption)}</caption>'
+    yield f'<figure>\n<figcaption>{_text(bars.caption)}</figcaption>\n<div class="scroll"><table class="bars">'
     yield '<thead><tr><th scope="col">part</th><th scope="col" class="number">share</th>'
     yield '<th scope="col" class="number">time</th><th scope="col" class="track">of the whole</th></tr>'
     yield "</thead>\n<tbody>"
@@ -138,17 +138,18 @@ def _bars(bars: Bars) -> Iterable[str]:
             f'<td class="number">{_text(bar.value)}</td>'
             f'<td class="track"><span class="bar" style="width:{width:.2f}%"></span></td></tr>'
         )
-    yield "</tbody>\n</table></div>"
+    yield "</tbody>\n</table></div>\n</figure>"
 
 
 def _table(table: Table) -> Iterable[str]:
-    yield f'<div class="scroll"><table>\n<caption>{_text(table.caption)}</caption>\n<thead><tr>'
+    # not a table's own caption: that one is no wider than its table
+    yield f'<figure>\n<figcaption>{_text(table.caption)}</figcaption>\n<div class="scroll"><table>\n<thead><tr>'
     for column in table.columns:
         yield f'<th scope="col"{_class(column.numeric)}>{_text(column.title)}</th>'
     yield "</tr></thead>\n<tbody>"
     for row in table.rows:
         yield "<tr>" + "".join(_cell(c, i == 0, table.columns[i].numeric) for i, c in enumerate(row)) + "</tr>"
-    yield "</tbody>\n</table></div>"
+    yield "</tbody>\n</table></div>\n</figure>"
 
 
 def _class(numeric: bool) -> str:
