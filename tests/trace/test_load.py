@@ -329,6 +329,14 @@ def test_find_ranks_keeps_what_is_named_as_a_trace_and_broken(tmp_path):
             profsuite.load(tmp_path / name)
 
 
+def test_a_trace_says_what_it_is_and_what_tables_it_has(trace_file):
+    trace = profsuite.load(trace_file, cache=False)
+    assert repr(trace) == f"<Trace '{trace_file}': rank 3, 20 events, 16 slices, 4 kernels, 4 steps>"
+    for ask in (trace.table, trace.to_pandas):
+        with pytest.raises(KeyError, match="no table 'nope'; there are slice, "):
+            ask("nope")
+
+
 def test_progress_reaches_the_end(trace_file):
     seen = []
     profsuite.load(trace_file, cache=False, reader="python", progress=lambda done, total: seen.append((done, total)))

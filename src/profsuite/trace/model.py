@@ -53,9 +53,17 @@ class Trace:
     info: TraceInfo
     _cache: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        info, counts = self.info, ("slice", "kernel", "step")
+        rows = ", ".join(f"{self.num_rows(t):,} {t}{'' if self.num_rows(t) == 1 else 's'}" for t in counts)
+        rank = "" if info.rank is None else f"rank {info.rank}, "
+        return f"<Trace {info.source!r}: {rank}{info.num_events:,} events, {rows}>"
+
     def table(self, name: str) -> pa.Table:
         """The table called ``name``; ``KeyError`` if the schema has none of that name."""
-        return self.tables[BY_NAME[name].name]
+        if name not in BY_NAME:
+            raise KeyError(f"no table {name!r}; there are {', '.join(BY_NAME)}")
+        return self.tables[name]
 
     @property
     def slices(self) -> pa.Table:
