@@ -110,14 +110,22 @@ def test_query_knows_every_table(run: Run, trace: Path) -> None:
 
 @pytest.mark.usefixtures("duckdb")
 @pytest.mark.parametrize(
-    ("sql", "words"),
-    [("SELECT nonsense FROM slice", "nonsense"), ("SELEC 1", "SELEC"), ("SELECT * FROM kernels", "kernel")],
+    ("sql", "words", "column"),
+    [
+        ("SELECT nonsense FROM slice", '"nonsense" not found', 7),
+        ("SELEC 1", 'near "SELEC"', 0),
+        ("SELECT * FROM kernels", "The tables are slice, track, op, kernel,", 14),
+    ],
 )
-def test_a_wrong_query_is_one_line(run: Run, trace: Path, sql: str, words: str) -> None:
+def test_a_wrong_query_says_what_and_where(run: Run, trace: Path, sql: str, words: str, column: int) -> None:
     done = run("query", sql, trace)
     assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert words in done.stderr
+    what, place, mark = done.stderr.splitlines()
+    assert what.startswith("profsuite: ")
+    assert words in what
+    assert "Did you mean" not in what
+    assert place == f"LINE 1: {sql}"
+    assert mark.index("^") == len("LINE 1: ") + column
 
 
 @pytest.mark.usefixtures("duckdb")

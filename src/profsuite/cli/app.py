@@ -115,6 +115,8 @@ class Commands(click.Group):
             code = error.exit_code
         except click.ClickException as error:
             complain(error.format_message())
+            for line in getattr(error, "excerpt", "").splitlines():
+                click.echo("".join(c if c.isprintable() else " " for c in line), err=True)
             code = error.exit_code
         except click.Abort:
             complain("interrupted")
@@ -154,10 +156,11 @@ def _leave(last_words: str | None = None) -> None:
 
 
 class Failure(click.ClickException):
-    """An error that ends the program with ``exit_code``."""
+    """An error that ends the program with ``exit_code``; ``excerpt`` is printed below its line, as it is set."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    def __init__(self, message: str, exit_code: int, excerpt: str = "") -> None:
         super().__init__(message)
+        self.excerpt = excerpt
         vars(self)["exit_code"] = exit_code  # click declares it for the class
 
 
@@ -184,6 +187,7 @@ def _place(error: BaseException) -> str:
     cls=Commands,
     epilog=EPILOG,
     invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="profsuite", message="%(prog)s %(version)s")

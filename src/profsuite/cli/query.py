@@ -40,7 +40,7 @@ def command(sql: str, path: str, form: str, limit: int, ranks: list[int] | None,
     The tables are those of docs/reference/tables.md, each with a column "id", its row number: what slice_id,
     launch_id, op_id and their like refer to. Times are nanoseconds.
     """
-    from profsuite.errors import MissingExtraError, ProfsuiteError
+    from profsuite.errors import MissingExtraError
 
     try:
         import duckdb
@@ -56,7 +56,7 @@ def command(sql: str, path: str, form: str, limit: int, ranks: list[int] | None,
             columns = [column[0] for column in result.description or ()]
             rows = result.fetchmany(limit + 1) if form == "text" and limit else result.fetchall()
         except duckdb.Error as error:
-            raise ProfsuiteError(f"{' '.join(str(error).split())} (tables: {', '.join(trace.tables)})") from error
+            raise refusal(str(error), list(trace.tables)) from error
     if form == "json":
         click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, indent=1))
     elif form == "csv":
@@ -69,6 +69,18 @@ def command(sql: str, path: str, form: str, limit: int, ranks: list[int] | None,
         click.echo(as_text(columns, rows[:limit] if limit else rows), nl=False)
         if limit and len(rows) > limit:
             click.echo(f"profsuite: the first {limit} rows; --limit 0 prints all", err=True)
+
+
+def refusal(message: str, tables: Sequence[str]) -> click.ClickException:
+    """DuckDB's error: what is wrong, with its hints in a line, then the place in the query that it points at."""
+    from profsuite.cli.app import UNREADABLE, Failure
+
+    what, _, place = message.partition("\n\n")
+    lines = what.splitlines()
+    if "Table with name" in message:  # DuckDB's own hint knows only its catalogue
+        lines = [line for line in lines if not line.startswith("Did you mean")]
+        lines.append(f"The tables are {', '.join(tables)}.")
+    return Failure(" ".join(lines), UNREADABLE, place)
 
 
 def register(connection: Any, trace: Trace, sql: str) -> None:
