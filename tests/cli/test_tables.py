@@ -28,6 +28,12 @@ def test_info(run: Run, trace: Path) -> None:
     assert "           2  kernel\n" in done.stdout
 
 
+def test_info_does_not_count_what_a_file_lacks(run: Run, trace: Path, faulty: Path) -> None:
+    health = run("info", trace).stdout.partition("\nhealth\n")[2]
+    assert "              no_rank: " in health
+    assert "           1  dropped (first at byte" in run("info", faulty).stdout
+
+
 def test_info_as_json(run: Run, ranks: Path) -> None:
     found = json.loads(run("info", ranks, "--format", "json").stdout)
     assert [info["rank"] for info in found] == [0, 1]

@@ -92,6 +92,8 @@ def as_text(info: dict[str, Any]) -> str:
     if info["health"]:
         text += ["", "health"]
     for row in info["health"]:
-        place = "" if row["byte_offset"] is None else f" (first at byte {row['byte_offset']:,})"
-        text.append(f"{count(row['count']):>12}  {printable(row['kind'])}{place}: {printable(row['message'])}")
+        lacking = row["kind"].startswith("no_")  # what the whole file lacks is not to be counted
+        number = "" if lacking else count(row["count"])
+        place = "" if lacking or row["byte_offset"] is None else f" (first at byte {row['byte_offset']:,})"
+        text.append(f"{number:>12}  {printable(row['kind'])}{place}: {printable(row['message'])}")
     return "\n".join(text) + "\n"
