@@ -33,7 +33,7 @@ def remark_message(kind: str, count: int, phases: dict[str, int] | None = None) 
         case "dropped":
             return f"{events} could not be read; all others were kept."
         case "truncated":
-            return "The file ends before its end; everything up to there was kept."
+            return "The file breaks off; everything up to there was kept."
         case "empty":
             return "The file holds no events. Was step() called, and did the schedule reach its active steps?"
         case "negative_duration":
