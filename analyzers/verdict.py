@@ -48,9 +48,12 @@ def _judged(analysis: Analysis) -> str:
         return _without_device(analysis)
     pieces = len(analysis.work[analysis.main].ids)
     if analysis.too_little:
-        things = "kernel or copy was" if pieces == 1 else "kernels and copies were"
+        selection = analysis.trace.info.selection
+        seen = ("lies", "lie") if selection else ("was recorded", "were recorded")
+        things = f"kernel or copy {seen[0]}" if pieces == 1 else f"kernels and copies {seen[1]}"
+        where = f" in the selection ({selection})" if selection else ""
         return (
-            f"Only {pieces} {things} recorded, over {ms(analysis.window_ns)}: too little to tell what holds a job back."
+            f"Only {pieces} {things}{where}, over {ms(analysis.window_ns)}: too little to tell what holds a job back."
         )
     shares = analysis.device.shares
     losses = {"communication": shares.exposed_comm_ns, "memcpy": shares.exposed_memcpy_ns}
@@ -70,7 +73,7 @@ def _judged(analysis: Analysis) -> str:
 
 def _outside(analysis: Analysis) -> str:
     """A sentence on how much of the recording lies outside of the device's window, where that is much."""
-    if analysis.device is None or analysis.window_ns >= MOST * analysis.recording_ns:
+    if analysis.device is None or analysis.too_little or analysis.window_ns >= MOST * analysis.recording_ns:
         return ""
     return (
         f" The GPU window, from the first kernel or copy to the last, is {ms(analysis.window_ns)} of the "

@@ -25,7 +25,7 @@ FIRES_FROM = 0.8
 def kernel_bound(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when compute kernels cover 80 % of the window; it is good news with a direction, hence ``info``."""
     device = analysis.device
-    if device is None:
+    if device is None or analysis.too_little:
         return ()
     compute = device.shares.compute_ns
     fraction = analysis.share(compute)
@@ -134,7 +134,7 @@ def _matmul_remedy(left: Precision) -> str:
     if left.bits == 16:
         lower = f"consider {left.lower} or fewer FLOPs" if left.lower else "consider fewer FLOPs"
         return f"They run in 16 bits already: choose {sizes}, and {lower}."
-    return f"They run in the fastest precision of this GPU already: choose {sizes}, and consider fewer FLOPs."
+    return f"They run in the lowest precision that helps on this GPU already: choose {sizes}, and consider fewer FLOPs."
 
 
 def kernel_hint(analysis: Analysis, leading: LeadingKernels) -> str:

@@ -104,13 +104,17 @@ def test_exposed_memcpy_not_where_compute_hides_it(job):
 
 
 def test_kernel_bound(job):
-    finding = found(busy(job).trace(), "kernel_bound")
+    finding = found(busy(job, one_in=5).trace(), "kernel_bound")
     assert finding.severity == "info"
     assert value(finding, "largest family") == "matrix multiplications"
 
 
+def test_kernel_bound_not_for_too_little(job):
+    assert found(busy(job).trace(), "kernel_bound") is None
+
+
 def test_kernel_bound_not_when_idle(job):
-    assert found(late(job).trace(), "kernel_bound") is None
+    assert found(late(job, pieces=12).trace(), "kernel_bound") is None
 
 
 def test_small_kernels(job):

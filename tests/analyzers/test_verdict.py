@@ -111,6 +111,14 @@ def test_a_selection_without_kernels_is_not_a_recording_without(job):
     assert "On the CPU, aten::mm takes most" in sentence
 
 
+def test_a_selection_with_too_little(job):
+    job.op("aten::mm", 0, 10).launch(1, 2, 1).kernel(50, 50, 1).kernel(500, 50)
+    assert verdict(Analysis(select_time(job.trace(), (0, 200_000)))) == (
+        "Only 1 kernel or copy lies in the selection (time 0 ms to 0.2 ms), over 50.0 µs: too little to tell what "
+        "holds a job back."
+    )
+
+
 def test_a_selection_of_a_device_whose_events_are_not_understood(job):
     job.step(1, 0, 50).slice("mtia_ccp_events", "request", 10, 10, tid=0, pid=9)
     job.slice("mtia_ccp_events", "transfer", 20, 10, tid=0, pid=9)
