@@ -14,7 +14,20 @@ from profsuite.exporters.units import percent
 
 NAME_WIDTH = 100
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$@:-])")
+_SPECIAL = re.compile(
+    r"""
+    [\\`*\[|<~$]                              # emphasis, code, links, tables, HTML, GitHub's strikethrough and formulas
+    | (?<![^\W_]) _ | _ (?![^\W_])            # emphasis, but not within a word
+    | & (?=\#?\w+;)                           # an entity
+    | [@\#] (?=\w)                            # a mention, a reference
+    | : (?=//|[\w+-]+:)                       # a bare link, an emoji
+    | (?<=www) \.                             # a bare link
+    | ^ [>=] | ^ [\#+-] (?=[\#\s-]|$)         # a quotation, a heading, a rule, a list
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", ":": "&#58;"}
+"""Where a backslash is not honoured everywhere: HTML, mentions, references and bare links."""
 
 
 def render(report: Report, *, only: Collection[str] | None = None) -> str:
@@ -41,14 +54,9 @@ def render_ranks(
 
 
 def escape(text: str) -> str:
-    """``text`` with every character that Markdown or HTML could take for its own escaped."""
-    return _SPECIAL.sub(lambda match: _escaped(match[1]), text)
-
-
-def _escaped(character: str) -> str:
-    # Entities where a backslash is not honoured everywhere: HTML, mentions, references and bare links.
-    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "#": "&#35;", ":": "&#58;", "|": "&#124;"}
-    return entities.get(character, "\\" + character)
+    """``text`` with whatever in it Markdown, HTML or GitHub could take for its own escaped, and nothing else."""
+    text = _SPECIAL.sub(lambda match: _ENTITIES.get(match[0], "\\" + match[0]), text)
+    return re.sub(r"^([0-9]{1,9})([.)])(?=\s|$)", r"\1\\\2", text)  # a numbered list
 
 
 def code(text: str) -> str:

@@ -6,6 +6,8 @@ import re
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -35,6 +37,42 @@ def test_no_mention_reference_or_bare_link(report: Report) -> None:
     assert not re.search(r"@\w", outside_code)
     assert not re.search(r"(?<!&)#\d", outside_code)
     assert "https:" not in outside_code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 more: rank_0 (29 % of the time) takes 5.5 ms; --full shows all, +1 -2 a=b c>d {x} e! #, @, A & B",
+        "5.5 ms, -1",
+        "-1, 2",
+        "train.py(88): train_step, op aten::mm, 1.5 GB",
+        "runs/resnet-50/rank_0.json.gz",
+    ],
+)
+def test_nothing_is_escaped_without_need(text: str) -> None:
+    assert markdown.escape(text) == text
+
+
+@given(st.text(alphabet="ab1 \\`*_{}[]()#+!|<>~&$@:-=.;/", max_size=30))
+@example("_a_ __b__ *c* ~d~ $e$ [f](g) <b> &lt; &#35;")
+@example("- a")
+@example("1. a")
+@example("12) a")
+@example("1234. a")
+@example("+")
+@example("# a")
+@example("---")
+def test_escaped_text_reads_as_it_is(text: str) -> None:
+    text = " ".join(text.split())
+    tokens = parse(markdown.escape(text))
+    assert {token.type for token in tokens} <= {
+        "paragraph_open",
+        "paragraph_close",
+        "inline",
+        "text",
+        "text_special",
+    }
+    assert "".join(token.content for token in tokens if token.type != "inline") == text
 
 
 def test_every_table_has_cells_for_its_columns(report: Report) -> None:
