@@ -80,14 +80,16 @@ def steps(trace: Trace) -> StepSummary:
                 number.tolist(), start.tolist(), dur.tolist(), truncated.tolist(), out.tolist(), strict=True
             )
         ),
-        note=_note(number[truncated].tolist(), len(dur)),
+        note=_note(number[truncated].tolist(), len(dur), trace.info.selection),
     )
 
 
 _CUT = "the recording starts or ends inside it"
 
 
-def _note(cut: list[int], count: int) -> str | None:
+def _note(cut: list[int], count: int, selection: str | None) -> str | None:
+    if not count and selection:
+        return f"No step lies in the selection ({selection})."
     if not count:
         return "The recording has no steps: call prof.step() once an iteration, or mark them with record_function."
     if not cut:

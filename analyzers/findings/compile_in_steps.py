@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, text, time
+from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, text, time, whole
 from profsuite.analyzers.host_calls import COMPILE
 from profsuite.trace.intervals import union_length
 
@@ -33,7 +33,7 @@ def compile_in_steps(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="compile_in_steps",
-            title=f"Compilation takes {ms(cost)} ({percent(fraction)} of the recording)",
+            title=f"Compilation takes {ms(cost)} ({percent(fraction)} of the {whole(analysis)})",
             severity=grade(fraction, FIRES_FROM),
             evidence=(
                 time("compiling", cost, [longest]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, time
+from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, time, whole
 from profsuite.analyzers.host_calls import GC
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def garbage_collection(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="garbage_collection",
-            title=f"Python's garbage collector takes {ms(held)} ({percent(fraction)} of the recording)",
+            title=f"Python's garbage collector takes {ms(held)} ({percent(fraction)} of the {whole(analysis)})",
             severity=grade(fraction, FIRES_FROM),
             evidence=(
                 time("collecting", held),

@@ -16,6 +16,7 @@ from profsuite.analyzers.findings.wording import (
     somewhere,
     text,
     time,
+    whole,
 )
 from profsuite.analyzers.host_calls import INPUT
 
@@ -44,7 +45,7 @@ def input_bound(analysis: Analysis) -> tuple[Finding, ...]:
         title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) for input"
     else:
         evidence = [time("main thread waits for input", cost), *evidence]
-        title = f"The main thread waits {ms(cost)} ({percent(fraction)} of the recording) for input"
+        title = f"The main thread waits {ms(cost)} ({percent(fraction)} of the {whole(analysis)}) for input"
     evidence += [
         count("waits", len(waits)),
         time("longest wait", int(dur[longest]), waits[:5].tolist()),

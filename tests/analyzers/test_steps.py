@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profsuite.analyzers.steps import steps
+from profsuite.trace.select import select_time
 
 
 def add_steps(job, *durations):
@@ -44,3 +45,9 @@ def test_without_steps_the_note_says_how_to_mark_them(job):
     summary = steps(job.op("aten::mm", 0, 10).trace())
     assert (summary.count, summary.mean_ns, summary.steps) == (0, None, ())
     assert "prof.step()" in summary.note
+
+
+def test_a_selection_without_steps_is_not_a_recording_without(job):
+    job.op("aten::mm", 0, 10).step(1, 100, 50)
+    note = steps(select_time(job.trace(), (0, 50_000))).note
+    assert note == "No step lies in the selection (time 0 ms to 0.05 ms)."
