@@ -52,7 +52,7 @@ def ranks_table(reports: Sequence[Report], unreadable: Sequence[Unreadable] = ()
                 cells += [percent(100 * getattr(shares, p) / window) if window > 0 else "" for p in DEVICE_PARTS]
             rows.append(tuple(cells))
     titles = ("rank", "device", "step mean", "window", "busy", "compute", "comm", "copies", "idle")
-    columns = [Column(title, optional=title in ("window", "copies")) for title in titles]
+    columns = [Column(title, optional=title in ("step mean", "window", "copies")) for title in titles]
     caption = "Shares of each rank's window; comm and copies: the exposed part"
     return without_empty(caption, (Column("file", False), *columns), rows)
 

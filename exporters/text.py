@@ -44,11 +44,10 @@ def render_ranks(
     console = _console(width, color)
     console.print(Text(ranks_title(reports, unreadable), style="bold underline"))
     _write_block(console, ranks_table(reports, unreadable))
-    if lines_of_ranks := rank_lines(reports, unreadable, only):
+    on_each = [(shorten(label, console.width // 3), line) for label, line in rank_lines(reports, unreadable, only)]
+    if on_each:
         console.print(_blank())
-        console.print(
-            Padding(_labelled(lines_of_ranks, 1 + max(len(label) for label, _ in lines_of_ranks)), (0, 0, 0, 2))
-        )
+        console.print(Padding(_labelled(on_each, 1 + max(len(label) for label, _ in on_each)), (0, 0, 0, 2)))
     whole, note = chosen(reports, unreadable, only, full)
     if note is not None:
         console.print(_blank())

@@ -47,6 +47,9 @@ def test_fits_the_terminal(report: Report, bare: Report, width: int) -> None:
         text.render(report, width=width),
         text.render(bare, width=width),
         text.render_ranks([report] * 3, width=width),
+        text.render_ranks(
+            [report] * 2, unreadable=[Unreadable(rank=9, source="w" * 99, error="is empty")], width=width
+        ),
     ):
         for line in out.splitlines():
             assert cell_len(line) <= width, line
