@@ -82,6 +82,11 @@ def test_stdin(run_process: Run, trace: Path, packed: bool) -> None:
     assert "gemm" in done.stdout
 
 
+def test_a_warning_on_stdin_names_no_file_to_look_into(run_process: Run, faulty: Path) -> None:
+    done = run_process("analyze", "-", stdin=faulty.read_bytes())
+    assert done.stderr == "profsuite: warning: -: 1 dropped\n"
+
+
 def test_both_readers_say_the_same(run: Run, trace: Path) -> None:
     c = run("analyze", trace, "--reader", "auto", "--no-cache")
     python = run("analyze", trace, "--reader", "python", "--no-cache")

@@ -68,7 +68,8 @@ def warn_of_faults(trace: Trace) -> None:
     ]
     if faults:
         source = trace.info.source
-        complain(f"warning: {source}: {', '.join(faults)}; profsuite info {source} says more")
+        more = "" if source == "-" else f"; profsuite info {source} says more"
+        complain(f"warning: {source}: {', '.join(faults)}{more}")
 
 
 def write(text: str, output: str | None) -> None:
