@@ -7,6 +7,7 @@ none is looked for in vain.  So are types: numbers are expected as such until on
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,13 +32,24 @@ if TYPE_CHECKING:
 
 MAX_KEYS: Final = 256
 MAX_SHAPES: Final = 64
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)` - at `\$\[", re.DOTALL)
+MAX_APART: Final = 4
+SETTLED: Final = 256
+"""Events of a shape after which a name that has further keys gets a shape of its own."""
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)` - at `\$\[([0-9]+)\]", re.DOTALL)
 _MISTYPED: Final = re.compile(r"Expected `.*` - at `\$\[[0-9]+\]\.(.*)`", re.DOTALL)
 # Written so, a float is -0.0, but msgspec takes it for an int.
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\n\r,\]}])")
 _NULL: Final = Raw(b"null")
 _ENCODER: Final = msgspec.json.Encoder()
 _STRICT: Final[dict[Kind, Any]] = {"int": int | None, "float": float | None}
+
+
+class StrangerError(Exception):
+    """The event at ``place`` has a key that many others of its shape have not."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 class Column(NamedTuple):
@@ -48,9 +60,11 @@ class Column(NamedTuple):
 
 
 class Shape:
-    """The args of one category."""
+    """The args of like events.  ``settles``: after many of them a new key is a ``StrangerError``."""
 
-    def __init__(self) -> None:
+    def __init__(self, settles: bool = False) -> None:
+        self.settles = settles
+        self._seen = 0
         self._keys: list[str] = []
         self._loose: set[str] = set()
         self._decoder: msgspec.json.Decoder[Any] | None = None
@@ -60,6 +74,7 @@ class Shape:
         """Wanted group -> its columns, of every event's args; ``UnfitError`` if they are not as usual."""
         text = _ENCODER.encode(args)
         rows = self._decode(text)
+        self._seen += len(rows)
         flat = list(chain.from_iterable(map(astuple, rows)))
         groups: dict[str, dict[str, Column]] = {}
         for number, key in enumerate(self._keys):
@@ -81,7 +96,7 @@ class Shape:
                 elif found.count(_NULL) == len(found):
                     continue
                 elif kind in ("text", "json"):
-                    texts = words.texts(found)
+                    texts = words.texts_among(found, _NULL)
                     columns = {field: Column(texts, texts.present())}
                 else:
                     columns = _parsed(field, kind, found)
@@ -97,6 +112,8 @@ class Shape:
                     key, known = unknown[1], self._keys
                     if key in known:
                         raise UnfitError from None
+                    if self.settles and self._seen >= SETTLED:
+                        raise StrangerError(int(unknown[2])) from None
                     known.append(key)
                 elif (mistyped := _MISTYPED.match(str(error))) and mistyped[1] not in self._loose:
                     self._loose.add(mistyped[1])
@@ -130,19 +147,32 @@ class Shape:
 
 
 class Shapes:
-    """One shape a category; those past ``MAX_SHAPES`` share one."""
+    """One shape a category, and for a few names in it; categories past ``MAX_SHAPES`` share one."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, Shape] = {}
+        self._apart: dict[str, dict[str, Shape]] = {}
 
-    def of(self, category: str) -> Shape:
-        """The shape of a category."""
+    def of(self, category: str, name: str) -> Shape:
+        """The shape of events."""
+        apart = self._apart.get(category)
+        if apart and name in apart:
+            return apart[name]
         shape = self._shapes.get(category)
         if shape is None:
             if len(self._shapes) >= MAX_SHAPES:
                 return self._shapes[next(iter(self._shapes))]
-            shape = self._shapes[category] = Shape()
+            shape = self._shapes[category] = Shape(settles=True)
         return shape
+
+    def set_apart(self, category: str, name: str) -> None:
+        """Give a name that has keys of its own a shape of its own, or let its category's learn them."""
+        shape = self.of(category, name)
+        apart = self._apart.setdefault(category, {})
+        if category in self._shapes and len(apart) < MAX_APART:
+            apart[name] = Shape()
+        else:
+            shape.settles = False
 
 
 def _numbers(found: list[Any], kind: Kind) -> NDArray[Any]:
@@ -172,6 +202,7 @@ def _parsed(field: str, kind: Kind, raws: list[Raw]) -> dict[str, Column]:
     return found
 
 
+@lru_cache(1 << 14)
 def _values(kind: Kind, word: bytes) -> list[float | None]:
     if kind == "grid":
         return [values.integer(part) for part in (elements(word, len(AXES)) if word[:1] == b"[" else ())]

@@ -104,6 +104,7 @@ def _last_event(data: bytes, at: int, limit: int) -> tuple[int, int] | None:
 def _starts(array: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Every place after ``},`` where a brace opens, and 0: the events' starts if there are as many."""
     braces = np.flatnonzero(array == 0x7B)[1:]
+    braces = braces[array[braces - 2] != 0x3A]  # most others stand after a colon and a space
     before = _back(array, braces - 1)
     is_comma = array[before] == 0x2C
     braces, before = braces[is_comma], before[is_comma]

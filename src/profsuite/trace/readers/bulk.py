@@ -58,10 +58,8 @@ def _cast(raws: list[Raw], dtype: pa.DataType) -> NDArray[np.int64] | None:
     lines = _lines(raws)
     if b"e" in lines.text or b"E" in lines.text:
         return None
-    bounds = np.zeros(len(raws) + 1, np.int32)
-    np.subtract(lines.ends, np.arange(1, len(raws) + 1), out=bounds[1:], casting="unsafe")
     try:
-        numbers = pc.cast(_array(pa.string(), bounds, lines.text.translate(None, lines.between)), dtype)
+        numbers = pc.cast(pc.ascii_rtrim(_array(pa.string(), lines), lines.between.decode()), dtype)
     except pa.ArrowInvalid:
         return None
     return np.frombuffer(cast("Any", numbers.buffers()[1]), np.int64)
@@ -72,9 +70,7 @@ def distinct(raws: list[Raw]) -> tuple[NDArray[np.int32], list[bytes]]:
     if not raws:
         return np.zeros(0, np.int32), []
     lines = _lines(raws)
-    bounds = np.zeros(len(raws) + 1, np.int32)
-    bounds[1:] = lines.ends
-    numbers, words = _encoded(_array(pa.binary(), bounds, lines.text))
+    numbers, words = _encoded(_array(pa.binary(), lines))
     _, bounds_of_words, text = words.buffers()
     ends = np.frombuffer(cast("Any", bounds_of_words), np.int32)[: len(words) + 1].tolist()
     content = cast("Any", text).to_pybytes()
@@ -125,9 +121,12 @@ def _places(text: bytes, byte: bytes) -> NDArray[np.int64]:
     return is_there.nonzero()[0]
 
 
-def _array(dtype: pa.DataType, bounds: NDArray[np.int32], text: bytes) -> pa.Array[Any]:
-    buffers = [None, _buffer(bounds), pa.py_buffer(text)]
-    return cast("Any", pa.Array).from_buffers(dtype, len(bounds) - 1, buffers)  # type: ignore[no-any-return]
+def _array(dtype: pa.DataType, lines: _Lines) -> pa.Array[Any]:
+    """The values, each with the byte after it."""
+    bounds = np.zeros(len(lines.ends) + 1, np.int32)
+    bounds[1:] = lines.ends
+    buffers = [None, _buffer(bounds), pa.py_buffer(lines.text)]
+    return cast("Any", pa.Array).from_buffers(dtype, len(lines.ends), buffers)  # type: ignore[no-any-return]
 
 
 def _buffer(array: NDArray[Any]) -> pa.Buffer:

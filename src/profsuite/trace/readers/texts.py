@@ -63,6 +63,16 @@ class Words(dict[bytes, str | None]):
         numbers, words = distinct(raws)
         return Texts(numbers, [self[word] for word in words])
 
+    def texts_among(self, raws: list[Raw], absent: Raw) -> Texts:
+        """The same where many a value is ``absent``, which is null."""
+        rows = [row for row, raw in enumerate(raws) if raw is not absent]
+        if 2 * len(rows) > len(raws):
+            return self.texts(raws)
+        found = self.texts([raws[row] for row in rows])
+        numbers = np.zeros(len(raws), np.int32)
+        numbers[rows] = found.numbers + 1
+        return Texts(numbers, [None, *found.words])
+
 
 def texts_of(strings: list[str]) -> Texts:
     """The column of decoded strings."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 from msgspec import Raw, Struct
+from msgspec.structs import astuple
 
 from profsuite.trace.readers import values
-from profsuite.trace.readers.args import Shapes
+from profsuite.trace.readers.args import Shape, Shapes, StrangerError
 from profsuite.trace.readers.bulk import NO_TIME, UnfitError, distinct_pairs, integers, times
 from profsuite.trace.readers.columns import KIND, NULL, SLICE_GROUPS, TRIGGERS, Columns
 from profsuite.trace.readers.fields import GROUPS, NULL_INT64
@@ -42,11 +44,15 @@ class Event(Struct, gc=False):
     args: Raw = _NO_ARGS
 
 
+_MEMBERS: Final = Event.__struct_fields__
+
+
 class Learned:
     """What one window teaches for the next."""
 
     def __init__(self) -> None:
         self.shapes = Shapes()
+        self.memory = Shape()
         self.words = Words()
         self.members = msgspec.json.Decoder(list[dict[str, Raw]])
 
@@ -56,19 +62,20 @@ class Window:
 
     def __init__(self, learned: Learned, events: list[Event], offsets: Rows) -> None:
         self.learned = learned
-        self.events = events
         self.offsets = offsets
-        phases = [event.ph for event in events]
+        self.num_events = len(events)
+        flat = list(chain.from_iterable(map(astuple, events)))
+        columns = [flat[number :: len(_MEMBERS)] for number in range(len(_MEMBERS))]
+        phases, names, categories, self.pids, self.tids, ts, self.written_durations, self.ids, self.args = columns
         letters = "".join(phases)
-        if not letters.isascii() or any(len(phase) != 1 for phase in set(phases)):
+        if not letters.isascii() or len(letters) != len(events) or "" in phases:
             raise UnfitError
         self.phases = np.frombuffer(letters.encode(), np.uint8)
-        self.ts = times([event.ts for event in events])
+        self.ts = times(ts)
         if ((self.ts == NULL_INT64) & (self.phases != ord("M"))).any():
             raise UnfitError
-        self.names = learned.words.texts([event.name for event in events]).or_empty()
-        self.categories = learned.words.texts([event.cat for event in events]).or_empty()
-        self.args = [event.args for event in events]
+        self.names = learned.words.texts(names).or_empty()
+        self.categories = learned.words.texts(categories).or_empty()
         instant = _IS_INSTANT[self.phases]
         memory = instant & self.names.where("[memory]")
         self.slices = np.flatnonzero(_IS_SLICE[self.phases])
@@ -92,17 +99,34 @@ class Window:
         return found
 
     def _prepare_slices(self) -> None:
-        self.durations = times([event.dur for event in _at(self.events, self.slices)])
-        self.parts: list[_Part] = []
-        categories = self.categories.numbers[self.slices]
-        for number in np.unique(categories).tolist():
-            where = np.flatnonzero(categories == number)
-            shape = self.learned.shapes.of(self.categories.words[number] or "")
-            groups = shape.read(_at(self.args, self.slices[where]), _OF_SLICES, self.learned.words)
-            self.parts += [_Part(group, where, columns) for group, columns in groups.items()]
+        self.durations = times(_at(self.written_durations, self.slices))
+        categories, names = self.categories.at(self.slices), self.names.at(self.slices)
+        numbers, pairs = distinct_pairs(categories.numbers, names.numbers)
+        kinds = [(categories.words[category] or "", names.words[name] or "") for category, name in pairs]
+        while True:
+            try:
+                self.parts = self._parts(numbers, kinds)
+                return
+            except StrangerError as stranger:
+                self.learned.shapes.set_apart(*kinds[numbers[stranger.place]])
+
+    def _parts(self, numbers: NDArray[np.int32], kinds: list[tuple[str, str]]) -> list[_Part]:
+        """The rows that the slices' args make, given each slice's number among (category, name)."""
+        shapes = [self.learned.shapes.of(*kind) for kind in kinds]
+        each = list(dict.fromkeys(shapes))
+        of_slices = np.array([each.index(shape) for shape in shapes], np.int32)[numbers]
+        parts: list[_Part] = []
+        for number, shape in enumerate(each):
+            where = np.flatnonzero(of_slices == number)
+            try:
+                groups = shape.read(_at(self.args, self.slices[where]), _OF_SLICES, self.learned.words)
+            except StrangerError as stranger:
+                raise StrangerError(int(where[stranger.place])) from None
+            parts += [_Part(group, where, columns) for group, columns in groups.items()]
+        return parts
 
     def _prepare_flows(self) -> None:
-        ids = [event.id for event in _at(self.events, self.flows)]
+        ids = _at(self.ids, self.flows)
         self.flow_ids = integers(ids)
         self.worded = np.flatnonzero(self.flow_ids == NULL_INT64)
         self.flow_texts = self.learned.words.texts(_at(ids, self.worded))
@@ -112,8 +136,7 @@ class Window:
     def _prepare_memory(self) -> None:
         self.memory_columns: dict[str, NDArray[Any]] = {}
         if len(self.memory):
-            shape = self.learned.shapes.of("[memory]")
-            columns = shape.read(_at(self.args, self.memory), ("memory",), self.learned.words)
+            columns = self.learned.memory.read(_at(self.args, self.memory), ("memory",), self.learned.words)
             part = _Part("memory", self.memory, columns.get("memory", {}))
             if len(part.where) < len(self.memory):  # without one of its fields it is an instant
                 raise UnfitError
@@ -121,6 +144,9 @@ class Window:
 
     def _prepare_metadata(self) -> None:
         rows = np.flatnonzero(self.phases == ord("M"))
+        self.metadata = rows
+        if not len(rows):
+            return
         found = self._members(rows)
         keys = [key for args in found for key in args]
         texts = self.learned.words.texts([value for args in found for value in args.values()])
@@ -131,6 +157,9 @@ class Window:
 
     def _prepare_counters(self) -> None:
         rows = np.flatnonzero(self.phases == ord("C"))
+        self.counters = rows
+        if not len(rows):
+            return
         found = self._members(rows)
         series: list[tuple[int, str, float]] = []
         for row, args in zip(rows.tolist(), found, strict=True):
@@ -148,23 +177,22 @@ class Window:
         on_track = _IS_READ[self.phases].copy()
         on_track[self.metadata] = on_track[self.counters] = True
         self.on_track = np.flatnonzero(on_track)
-        events = _at(self.events, self.on_track)
-        pids = self.learned.words.texts([event.pid for event in events]).or_empty()
-        tids = self.learned.words.texts([event.tid for event in events]).or_empty()
+        pids = self.learned.words.texts(_at(self.pids, self.on_track)).or_empty()
+        tids = self.learned.words.texts(_at(self.tids, self.on_track)).or_empty()
         self.track_numbers, pairs = distinct_pairs(pids.numbers, tids.numbers)
         self.track_texts = [(pids.words[pid] or "", tids.words[tid] or "") for pid, tid in pairs]
 
     def add(self, columns: Columns) -> None:
         """Append the rows."""
-        columns.num_events += len(self.events)
+        columns.num_events += self.num_events
         for number in np.flatnonzero(~_IS_SUPPORTED[self.phases]).tolist():
             columns.unsupport(chr(self.phases[number]), int(self.offsets[number]))
-        tracks = np.zeros(len(self.events), np.int32)
+        tracks = np.zeros(self.num_events, np.int32)
         tracks[self.on_track] = np.array([columns.track(*pair) for pair in self.track_texts], np.int32)[
             self.track_numbers
         ]
         self.common: dict[str, NDArray[Any]] = {"ts": self.ts, "track": tracks, "offset": self.offsets}
-        named = np.zeros(len(self.events), bool)
+        named = np.zeros(self.num_events, bool)
         for rows in (self.slices, self.flows, self.instants):
             named[rows] = True
         self._code(columns, "category", self.categories, np.flatnonzero(named))
@@ -175,12 +203,14 @@ class Window:
         self._add_flows(columns)
         self._append(columns, "instant", self.instants)
         self._append(columns, "memory", self.memory, self.memory_columns)
-        self._add_metadata(columns)
-        self._add_counters(columns)
+        if len(self.metadata):
+            self._add_metadata(columns)
+        if len(self.counters):
+            self._add_counters(columns)
 
     def _code(self, columns: Columns, name: str, texts: Texts, rows: Rows) -> None:
         (found,) = codes(columns.pools[name], [(rows, texts.at(rows))])
-        self.common[name] = np.zeros(len(self.events), np.int32)
+        self.common[name] = np.zeros(self.num_events, np.int32)
         self.common[name][rows] = found
 
     def _add_slices(self, columns: Columns) -> None:
@@ -269,6 +299,8 @@ class Window:
 
     def _append(self, columns: Columns, group: str, rows: Rows, own: dict[str, NDArray[Any]] | None = None) -> None:
         """Rows of a group: its ``own`` columns, and what all events have in common."""
+        if not len(rows):
+            return
         own = own or {}
         fields = {name for name, _, _ in GROUPS[group]}
         shared = {name: column[rows] for name, column in self.common.items() if name in fields - own.keys()}
