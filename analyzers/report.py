@@ -20,11 +20,11 @@ from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
+from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from profsuite.trace.model import Trace
 
 REPORT_VERSION = 1
 
@@ -100,6 +100,8 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
     unknown = sorted(set(only or ()) - set(SECTIONS))
     if unknown:
         raise ValueError(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    if not isinstance(trace, Trace):
+        raise TypeError(f"analyze takes a Trace, not {type(trace).__name__}; read the file first: profsuite.load(path)")
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
     wanted = set(SECTIONS if only is None else only)

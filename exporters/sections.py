@@ -78,22 +78,22 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         shown = replace(report, **{name: None for name in SECTIONS if name not in only})
     sections: list[Section] = []
     if shown.breakdown is not None:
-        sections.append(_device_section(shown.breakdown, shown.idle or ()))
+        sections.append(_device_section(report, shown.breakdown, shown.idle or ()))
     elif shown.idle:
         sections.append(Section("Idle time", tuple(_idle_table(idle) for idle in shown.idle)))
     if shown.host is not None:
-        sections.append(_host_section(shown.host.threads))
+        sections.append(_host_section(report, shown.host.threads))
     if shown.steps is not None:
         sections.append(_steps_section(shown.steps, report.breakdown or ()))
     if shown.ops is not None:
-        sections.append(_ops_section(shown.ops))
+        sections.append(_ops_section(report, shown.ops))
     if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):
         sections.append(_kernels_section(shown.kernels))
     return Document(
         source=printable(report.source),
         facts=_facts(report),
         verdict=printable(shown.verdict) if shown.verdict else None,
-        advice=None if shown.findings is None else tuple(_advice(finding) for finding in shown.findings),
+        advice=None if shown.findings is None else tuple(_advice(report, finding) for finding in shown.findings),
         sections=tuple(sections),
         remarks=tuple(_remarks(shown)),
         next_step=_next_step(shown),
@@ -122,14 +122,14 @@ def _facts(report: Report) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def _advice(finding: Finding) -> Advice:
+def _advice(report: Report, finding: Finding) -> Advice:
     cost, saving = finding.cost_ns, finding.saving_ms_per_step
     return Advice(
         severity=finding.severity,
         title=printable(finding.title),
         seen=tuple(_evidence(evidence) for evidence in finding.evidence),
         where=_where(finding.where),
-        cost=None if cost is None else f"{duration(cost)} in this recording",
+        cost=None if cost is None else f"{duration(cost)} in this {_part(report)}",
         saving=None if saving is None else f"{duration(saving * 1e6)} a step, by replay",
         remedy=printable(finding.remedy),
     )
@@ -160,13 +160,23 @@ def _where(place: Place) -> str | None:
     return ", ".join(parts) or None
 
 
-def _device_section(devices: Sequence[DeviceBreakdown], idles: Sequence[IdleBreakdown]) -> Section:
+def _part(report: Report) -> str:
+    """What the numbers speak of."""
+    return "recording" if report.trace.selection is None else "selection"
+
+
+def _absent(report: Report, what: str, flag: str) -> str:
+    """That there is none of something, and which flag records it; a selection may just have missed it."""
+    if report.trace.selection is not None:
+        return f"No {what} in this selection."
+    return f"No {what} in this trace; activities=[{flag}] records that."
+
+
+def _device_section(report: Report, devices: Sequence[DeviceBreakdown], idles: Sequence[IdleBreakdown]) -> Section:
     if not devices:
-        note = (
-            "No device work in this trace. If the job used a GPU, record it with "
-            "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]."
-        )
-        return Section("GPU time", (), (note,))
+        reason = next((finding for finding in report.findings or () if finding.id == "no_device_work"), None)
+        note = _absent(report, "device work", "ProfilerActivity.CPU, ProfilerActivity.CUDA")
+        return Section("GPU time", (), (note if reason is None else f"{printable(reason.title)}.",))
     by_device = {idle.device: idle for idle in idles}
     if len(devices) == 1:
         device = devices[0]
@@ -213,10 +223,9 @@ def _idle_table(idle: IdleBreakdown) -> Table:
     return Table(f"{name} was idle for {duration(idle.idle_ns)}", columns, tuple(rows))
 
 
-def _host_section(threads: Sequence[ThreadBreakdown]) -> Section:
+def _host_section(report: Report, threads: Sequence[ThreadBreakdown]) -> Section:
     if not threads:
-        note = "No host activity in this trace. Record it with activities=[ProfilerActivity.CPU, ...]."
-        return Section("Host time", (), (note,))
+        return Section("Host time", (), (_absent(report, "host activity", "ProfilerActivity.CPU, ..."),))
     first = threads[0]
     launches = f", {plural(first.num_launches, 'launch', 'launches')}" if first.num_launches else ""
     caption = f"{printable(first.thread)}: {duration(first.shares.window_ns)}{launches}"
@@ -269,11 +278,9 @@ def _steps_section(summary: StepSummary, devices: Sequence[DeviceBreakdown]) -> 
     return Section("Steps", (without_empty(caption, columns, rows),), tuple(notes))
 
 
-def _ops_section(table: OpTable) -> Section:
+def _ops_section(report: Report, table: OpTable) -> Section:
     if not table.rows:
-        return Section(
-            "Top ops", (), ("No ops in this trace. Record them with activities=[ProfilerActivity.CPU, ...].",)
-        )
+        return Section("Top ops", (), (_absent(report, "ops", "ProfilerActivity.CPU, ..."),))
     order = SORTED_BY.get(table.sorted_by, table.sorted_by)
     caption = f"{plural(table.num_ops, 'op')}, {plural(table.num_calls, 'call')}; by {order}"
     blocks = [_op_table(caption, table.rows, shapes=False)]

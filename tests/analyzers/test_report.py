@@ -26,6 +26,11 @@ def test_only_what_was_asked_for(job):
     assert [section for section in SECTIONS if getattr(report, section) is not None] == ["kernels"]
 
 
+def test_a_path_is_not_a_trace():
+    with pytest.raises(TypeError, match=r"profsuite\.load\(path\)"):
+        analyze("trace.json")
+
+
 def test_a_section_that_does_not_exist(job):
     with pytest.raises(ValueError, match="no section 'roofline'"):
         analyze(job.kernel(0, 10).trace(), only=["roofline"])

@@ -87,11 +87,20 @@ def test_three_findings_are_shown_and_the_others_named(report: Report) -> None:
 
 def test_what_was_not_recorded_is_said_or_left_out(bare: Report) -> None:
     out = text.render(bare)
-    assert "No device work in this trace." in out
+    assert "No device work in this trace; activities=" in out
     assert "ProfilerActivity.CUDA" in out
     assert "None." in out
     assert "Top ops" not in out
     assert "Steps" not in out
+
+
+def test_a_selection_is_not_the_recording(report: Report, bare: Report) -> None:
+    trace = msgspec.structs.replace(report.trace, selection="steps 3 to 5")
+    assert re.search("cost +450.0 ms in this selection", text.render(msgspec.structs.replace(report, trace=trace)))
+    trace = msgspec.structs.replace(bare.trace, selection="steps 3 to 5")
+    out = text.render(msgspec.structs.replace(bare, trace=trace))
+    assert "No device work in this selection." in out
+    assert "ProfilerActivity" not in out
 
 
 def test_more_than_one_device_gives_a_table(report: Report) -> None:
