@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises whenever a column changes its name, type or meaning; caches and run folders carry it."""
 
 Dtype = Literal["int64", "int32", "float64", "bool", "text"]
@@ -278,6 +278,21 @@ TABLES: tuple[Table, ...] = (
             _null("total_reserved_bytes", "int64", "bytes", "Reserved by the allocator after the event."),
             _null("event_index", "int64", "", "Recorder's own index (Ev Idx)."),
             _OFFSET,
+        ),
+    ),
+    Table(
+        "compile_event",
+        "One thing that torch.compile did, or could not do; only recordings of the collector have them.",
+        (
+            Column("ts", "int64", "ns", "When it began, on the file's clock."),
+            _null("dur", "int64", "ns", "How long it took; null for what has no duration, or whose end was not seen."),
+            Column("kind", "text", "", "compile, graph_break, recompile, cache_hit or cache_miss."),
+            _null("frame_id", "int64", "", "Dynamo's number of the frame: the 2 of 2/1."),
+            _null("frame_compile_id", "int64", "", "Which compilation of that frame: the 1 of 2/1."),
+            _null("name", "text", "", "What was compiled (the function's name), or which cache was asked."),
+            _null("reason", "text", "", "Why the graph broke, which guard failed, or why compilation failed."),
+            _null("file", "text", "", "The user's source file."),
+            _null("line", "int64", "", "Line in that file."),
         ),
     ),
     Table(
