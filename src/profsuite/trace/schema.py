@@ -77,7 +77,9 @@ def _null(name: str, dtype: Dtype, unit: str, doc: str) -> Column:
 _SLICE_ID = Column("slice_id", "int32", "row of slice", "The slice that this row describes.")
 _TS = Column("ts", "int64", "ns", "When it happened, on the file's clock.")
 _TRACK = Column("track_id", "int32", "row of track", "The thread or stream it was recorded on.")
-_OFFSET = Column("byte_offset", "int64", "bytes", "Where its event starts in the uncompressed file.")
+_OFFSET = _null(
+    "byte_offset", "int64", "bytes", "Where its event starts in the uncompressed file; null where there was no file."
+)
 _LAUNCH = (
     _null("launch_id", "int32", "row of slice", "The runtime or driver call that launched it (same correlation id)."),
     _null("op_id", "int32", "row of slice", "The innermost op around the launch; else the op of the same external id."),
