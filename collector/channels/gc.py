@@ -57,7 +57,6 @@ class GcChannel:
                 track=builder.track(pid, thread),
                 name=f"Python GC (generation {generation})",
                 category=CATEGORY,
-                offset=0,
             )
         # Two calls a collection; timing each would cost more than it does.
         self.overhead_ns = len(pauses) * _call_ns()

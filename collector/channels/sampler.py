@@ -131,7 +131,6 @@ class Sampler:
                 "name": builder.codes("name", [s.counter for s in self._sources for _ in s.series])[column],
                 "series": builder.codes("series", [name for s in self._sources for name in s.series])[column],
                 "value": values[row, column],
-                "offset": 0,
             },
         )
         return builder.build()
