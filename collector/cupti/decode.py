@@ -1,0 +1,423 @@
+"""From the engine's records to a ``RawTrace``, whole columns at a time.
+
+The engine keeps the first bytes of each record, which are the same in every CUPTI of CUDA 12 and 13, one store a
+kind.  ``DTYPES`` says what is in them.  Categories and names of slices are Kineto's, so that both engines give the
+same tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from profsuite.collector.recording import RawBuilder
+from profsuite.trace.columns import integers, to_numpy
+from profsuite.trace.readers.fields import NULL_INT64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.collector.cupti.clock import Clock
+    from profsuite.trace.readers.raw import RawTrace
+
+    Records = Mapping[int, Sequence[NDArray[Any]]]
+
+MEMCPY, MEMSET, KERNEL, DRIVER, RUNTIME = 1, 2, 3, 4, 5
+CONCURRENT_KERNEL, OVERHEAD, MEMCPY2 = 10, 17, 22
+CUDA_EVENT, SYNCHRONIZATION, EXTERNAL_CORRELATION, GRAPH_TRACE = 36, 38, 39, 51
+"""CUpti_ActivityKind."""
+
+CUSTOM2: Final = 5
+"""CUpti_ExternalCorrelationKind: ours, since Kineto uses CUSTOM0 and CUSTOM1."""
+
+_NONE_32: Final = 0xFFFFFFFF
+"""CUPTI_SYNCHRONIZATION_INVALID_VALUE."""
+
+
+def _dtype(size: int, fields: str) -> np.dtype[Any]:
+    """A record's dtype from "name type offset, …"."""
+    names, formats, offsets = zip(*(field.split() for field in fields.split(",")), strict=True)
+    spec: dict[str, Any] = {"names": names, "formats": formats, "offsets": [int(o) for o in offsets], "itemsize": size}
+    return np.dtype(spec)
+
+
+_KERNEL = _dtype(
+    160,
+    "kind u4 0, registers u2 6, start u8 16, end u8 24, device u4 40, context u4 44, stream u4 48,"
+    "grid_x i4 52, grid_y i4 56, grid_z i4 60, block_x i4 64, block_y i4 68, block_z i4 72,"
+    "static_shared i4 76, dynamic_shared i4 80, correlation u4 92, name u8 104, queued u8 120,"
+    "graph_node u8 144, graph u4 156",
+)
+_API = _dtype(40, "kind u4 0, call u4 4, start u8 8, end u8 16, process u4 24, thread u4 28, correlation u4 32")
+
+DTYPES: Final[dict[int, np.dtype[Any]]] = {
+    CONCURRENT_KERNEL: _KERNEL,
+    KERNEL: _KERNEL,
+    MEMCPY: _dtype(
+        80,
+        "kind u4 0, copy_kind u1 4, source u1 5, target u1 6, bytes u8 8, start u8 16, end u8 24,"
+        "device u4 32, context u4 36, stream u4 40, correlation u4 44, graph_node u8 64, graph u4 72",
+    ),
+    MEMCPY2: _dtype(
+        88,
+        "kind u4 0, copy_kind u1 4, source u1 5, target u1 6, bytes u8 8, start u8 16, end u8 24,"
+        "device u4 32, context u4 36, stream u4 40, source_device u4 44, target_device u4 52, correlation u4 60,"
+        "graph_node u8 72, graph u4 80",
+    ),
+    MEMSET: _dtype(
+        80,
+        "kind u4 0, bytes u8 8, start u8 16, end u8 24, device u4 32, context u4 36, stream u4 40, correlation u4 44,"
+        "memory u2 50, graph_node u8 64, graph u4 72",
+    ),
+    RUNTIME: _API,
+    DRIVER: _API,
+    OVERHEAD: _dtype(40, "kind u4 0, overhead u4 4, start u8 24, end u8 32"),
+    SYNCHRONIZATION: _dtype(
+        48, "kind u4 0, type u4 4, start u8 8, end u8 16, correlation u4 24, context u4 28, stream u4 32, event u4 36,"
+        "sync_id u8 40",
+    ),
+    CUDA_EVENT: _dtype(
+        56, "kind u4 0, correlation u4 4, context u4 8, stream u4 12, event u4 16, device u4 24, sync_id u8 48"
+    ),
+    EXTERNAL_CORRELATION: _dtype(24, "kind u4 0, external_kind u4 4, external u8 8, correlation u4 16"),
+    GRAPH_TRACE: _dtype(
+        40, "kind u4 0, correlation u4 4, start u8 8, end u8 16, device u4 24, graph u4 28, context u4 32, stream u4 36"
+    ),
+}  # fmt: skip
+"""What the engine keeps of a record, by kind; ``psc_layout`` of the engine says the same sizes."""
+
+# The words of Kineto's CuptiActivity.cpp, by the numbers of CUPTI's enumerations.
+COPY_KINDS: Final = (
+    "<unknown>", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
+)  # fmt: skip
+MEMORY_KINDS: Final = (
+    "Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static",
+)  # fmt: skip
+OVERHEADS: Final = {
+    1: "Driver Compiler", 1 << 16: "Buffer Flush", 2 << 16: "Instrumentation", 3 << 16: "Resource",
+    4 << 16: "Runtime Triggered Module Loading", 5 << 16: "Lazy Function Loading", 6 << 16: "Command Buffer Full",
+    7 << 16: "Activity Buffer Request", 8 << 16: "UVM Activity Init",
+}  # fmt: skip
+SYNC_KINDS: Final = ("<unknown>", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+_OF_EVENTS: Final = (1, 2)
+"""The synchronization types that name an event."""
+
+_GRIDS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+
+DOMAINS: Final = {DRIVER: 1, RUNTIME: 2}
+"""CUpti_CallbackDomain."""
+_CALL_VERSION = re.compile(r"_v\d+$")
+
+
+def decode(
+    records: Records,
+    names: Sequence[str],
+    clock: Clock,
+    call_name: Callable[[int, int], str | None],
+) -> tuple[RawTrace, dict[str, int]]:
+    """The trace of a session's records, and how many rows of each category it has.
+
+    ``records[kind]`` are structured arrays of ``DTYPES[kind]``, ``names[n - 1]`` is the kernel name of number n,
+    ``call_name(domain, id)`` the name of a CUDA call.  Records that never ended (a forced flush hands those out) are
+    left out and counted as ``incomplete``.  Rows come kind by kind, in the order in which CUPTI gave them.
+    """
+    return _Decoder(records, names, clock, call_name).run()
+
+
+class _Decoder:
+    def __init__(
+        self, records: Records, names: Sequence[str], clock: Clock, call_name: Callable[[int, int], str | None]
+    ) -> None:
+        self.records, self.names, self.clock, self.call_name = records, names, clock, call_name
+        self.build = RawBuilder()
+        self.counts: dict[str, int] = {"incomplete": 0}
+        self.external = _Lookup(self._external())
+        self.devices: dict[int, int] = {}  # context -> device
+        self.labelled: set[int] = set()
+
+    def run(self) -> tuple[RawTrace, dict[str, int]]:
+        for kind in (CONCURRENT_KERNEL, KERNEL):
+            self._kernels(kind)
+        for kind in (MEMCPY, MEMCPY2):
+            self._copies(kind)
+        self._fills()
+        self._graphs()
+        for kind in (RUNTIME, DRIVER):
+            self._calls(kind)
+        self._syncs()  # after all that tell which device a context is of
+        self._overheads()
+        return self.build.build(), self.counts
+
+    def _parts(self, kind: int) -> NDArray[Any]:
+        parts = self.records.get(kind, ())
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros(0, DTYPES[kind])
+
+    def _complete(self, kind: int) -> NDArray[Any]:
+        """The records of a kind that have a start and an end."""
+        records = self._parts(kind)
+        if not len(records):
+            return records
+        start, end = records["start"], records["end"]
+        good = (start != 0) & (end >= start)
+        if good.all():
+            return records
+        self.counts["incomplete"] += int(len(good) - np.count_nonzero(good))
+        return records[good]
+
+    def _external(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        records = self._parts(EXTERNAL_CORRELATION)
+        ours = records[records["external_kind"] == CUSTOM2]
+        return ours["correlation"].astype(np.int64), ours["external"].astype(np.int64)
+
+    def _slices(
+        self, records: NDArray[Any], category: str, name: NDArray[np.int32] | int, track: NDArray[np.int32] | int
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Append slices; the row of the first, and all durations."""
+        ts = self.clock.to_epoch(records["start"])
+        dur = self.clock.to_epoch(records["end"])
+        dur -= ts
+        np.maximum(dur, 0, out=dur)
+        columns: dict[str, Any] = {
+            "ts": ts, "dur": dur, "track": track, "name": name, "category": self.build.code("category", category),
+        }  # fmt: skip
+        names = records.dtype.names or ()
+        if "correlation" in names:
+            correlation = records["correlation"].astype(np.int64)
+            columns["correlation"] = correlation
+            if len(self.external):
+                columns["external"] = self.external.find(correlation)
+        self.counts[category] = self.counts.get(category, 0) + len(records)
+        return self.build.append("slice", columns), dur
+
+    def _device_slices(
+        self, kind: int, records: NDArray[Any], category: str, name: NDArray[np.int32], **more: Any
+    ) -> None:
+        """Append slices of device work with what is known of it (columns of the group ``gpu``)."""
+        contexts, first = np.unique(records["context"], return_index=True)
+        self.devices |= dict(zip(contexts.tolist(), records["device"][first].tolist(), strict=True))
+        row, dur = self._slices(records, category, name, self._device_tracks(records["device"], records["stream"]))
+        if "bytes" in (records.dtype.names or ()):
+            more["bytes"] = records["bytes"].astype(np.int64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                more["bandwidth"] = np.where(dur > 0, more["bytes"] / dur, np.nan)
+        if "graph_node" in (records.dtype.names or ()):
+            more["graph_node"] = records["graph_node"].astype(np.int64)
+        self.build.append(
+            "gpu",
+            {
+                "row": np.arange(row, row + len(records), dtype=np.int32),
+                **{field: records[field].astype(np.int64) for field in ("device", "stream", "context", "graph")},
+                **more,
+            },
+        )
+
+    def _device_tracks(self, device: NDArray[Any], stream: NDArray[Any]) -> NDArray[np.int32]:
+        def track(key: int) -> int:
+            pid, tid = key >> 32, key & _NONE_32
+            number = self.build.track(pid, tid if tid != _NONE_32 else -1)
+            if number not in self.labelled:
+                self.labelled.add(number)
+                self.build.add_metadata(number, "process_labels", "labels", f"GPU {pid}")
+                if tid != _NONE_32:
+                    self.build.add_metadata(number, "thread_name", "name", f"stream {tid}")
+            return number
+
+        return _mapped(device.astype(np.int64) << 32 | stream, track)
+
+    def _kernels(self, kind: int) -> None:
+        records = self._complete(kind)
+        if not len(records):
+            return
+        codes = np.append(np.int32(-1), self.build.codes("name", self.names))
+        number = records["name"]
+        known = number < len(codes)
+        name = codes[number if known.all() else np.where(known, number, 0)]
+        grids = {
+            f: records[f].astype(np.int64) for f in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+        }
+        shared = records["static_shared"].astype(np.int64)
+        shared += records["dynamic_shared"]
+        queued = records["queued"]
+        if queued.any():
+            # Only with latency time stamps; else 0, which is no time.
+            more["queued"] = np.where(queued > 0, self.clock.to_epoch(queued), NULL_INT64)
+        self._device_slices(
+            kind,
+            records,
+            "kernel",
+            name,
+            **grids,
+            registers=records["registers"].astype(np.int64),
+            shared_memory=shared,
+        )
+
+    def _copies(self, kind: int) -> None:
+        records = self._complete(kind)
+        if not len(records):
+            return
+
+        def name(key: int) -> int:
+            copy, source, target = key >> 16, key >> 8 & 255, key & 255
+            return self.build.code(
+                "name",
+                f"Memcpy {_word(COPY_KINDS, copy)} ({_word(MEMORY_KINDS, source)} -> {_word(MEMORY_KINDS, target)})",
+            )
+
+        key = records["copy_kind"].astype(np.int64) << 16 | records["source"].astype(np.int64) << 8 | records["target"]
+        self._device_slices(kind, records, "gpu_memcpy", _mapped(key, name))
+
+    def _fills(self) -> None:
+        records = self._complete(MEMSET)
+        if not len(records):
+            return
+        name = _mapped(
+            records["memory"].astype(np.int64),
+            lambda memory: self.build.code("name", f"Memset ({_word(MEMORY_KINDS, memory)})"),
+        )
+        self._device_slices(MEMSET, records, "gpu_memset", name)
+
+    def _graphs(self) -> None:
+        records = self._complete(GRAPH_TRACE)
+        if not len(records):
+            return
+        name = _mapped(records["graph"].astype(np.int64), lambda graph: self.build.code("name", f"CUDA graph {graph}"))
+        self._device_slices(GRAPH_TRACE, records, "kernel", name)
+
+    def _calls(self, kind: int) -> None:
+        records = self._complete(kind)
+        if not len(records):
+            return
+        api = "cuda_runtime" if kind == RUNTIME else "cuda_driver"
+
+        def name(call: int) -> int:
+            found = self.call_name(DOMAINS[kind], call)
+            if found is None:
+                return self.build.code("name", f"{api} call {call}")
+            # cudaLaunchKernel_v7000 is cudaLaunchKernel; cuMemAlloc_v2 is a function of that name.
+            return self.build.code("name", _CALL_VERSION.sub("", found) if kind == RUNTIME else found)
+
+        track = _mapped(
+            records["process"].astype(np.int64) << 32 | records["thread"],
+            lambda key: self.build.track(key >> 32, key & _NONE_32),
+        )
+        self._slices(records, api, _mapped(records["call"].astype(np.int64), name), track)
+
+    def _syncs(self) -> None:
+        records = self._complete(SYNCHRONIZATION)
+        if not len(records):
+            return
+        kinds = _mapped(records["type"].astype(np.int64), lambda t: self.build.code("misc", _word(SYNC_KINDS, t)))
+        name = _mapped(records["type"].astype(np.int64), lambda t: self.build.code("name", _word(SYNC_KINDS, t)))
+        # Where no work told the device of a context, its wait is on a track of no device.
+        devices = _mapped(records["context"].astype(np.int64), lambda context: self.devices.get(context, -1))
+        stream = records["stream"].astype(np.int64)
+        stream[stream == _NONE_32] = -1
+        track = np.empty(len(records), np.int32)
+        known = devices >= 0
+        track[known] = self._device_tracks(devices[known], records["stream"][known])
+        track[~known] = _mapped(stream[~known], lambda tid: self.build.track("", tid))
+        row, _ = self._slices(records, "cuda_sync", name, track)
+        rows = np.arange(row, row + len(records), dtype=np.int32)
+        device = np.where(known, devices, NULL_INT64)
+        self.build.append(
+            "gpu", {"row": rows, "device": device, "stream": stream, "context": records["context"].astype(np.int64)}
+        )
+        of_event = np.isin(records["type"], _OF_EVENTS) & (records["event"] != _NONE_32)
+        wait_stream, record_correlation = self._recorded(records["sync_id"], of_event)
+        self.build.append(
+            "sync",
+            {
+                "row": rows,
+                "sync_kind": kinds,
+                "event": np.where(of_event, records["event"], NULL_INT64),
+                "wait_stream": wait_stream,
+                "record_correlation": record_correlation,
+            },
+        )
+
+    def _recorded(
+        self, sync_id: NDArray[np.uint64], of_event: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each wait on an event: the stream that recorded it and the correlation id of that call."""
+        events = self._parts(CUDA_EVENT)
+        events = events[events["sync_id"] != 0]
+        number = events["sync_id"].astype(np.int64)
+        wanted = np.where(of_event & (sync_id != 0), sync_id.astype(np.int64), NULL_INT64)
+        stream = _Lookup((number, events["stream"].astype(np.int64))).find(wanted)
+        return stream, _Lookup((number, events["correlation"].astype(np.int64))).find(wanted)
+
+    def _overheads(self) -> None:
+        records = self._complete(OVERHEAD)
+        if not len(records):
+            return
+        name = _mapped(
+            records["overhead"].astype(np.int64), lambda kind: self.build.code("name", OVERHEADS.get(kind, "Unknown"))
+        )
+        self._slices(records, "overhead", name, self.build.track(-1, 0))
+
+
+class _Lookup:
+    """Values by key; of several with one key the last counts, NULL_INT64 where there is none."""
+
+    def __init__(self, pairs: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+        keys, values = pairs
+        self.table: NDArray[np.int64] | None = None
+        self.low, self.size = 0, len(keys)
+        if not len(keys):
+            return
+        self.low, high = int(keys.min()), int(keys.max())
+        if high - self.low < 16 * len(keys) + 65536:
+            # Correlation ids are dense: a table addressed by id takes a fraction of a search's time.
+            self.table = np.full(high - self.low + 2, NULL_INT64, np.int64)  # the last: no such key
+            self.table[keys - self.low] = values
+            return
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.values = keys[order], values[order]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def find(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self.size:
+            return np.full(len(wanted), NULL_INT64, np.int64)
+        if self.table is not None:
+            last = len(self.table) - 1
+            inside = (wanted >= self.low) & (wanted < self.low + last)
+            place = wanted - self.low
+            if not inside.all():
+                place = np.where(inside, place, last)
+            return self.table[place]
+        place = np.searchsorted(self.keys, wanted, side="right") - 1
+        found = (place >= 0) & (self.keys[place] == wanted)
+        return np.where(found, self.values[place], NULL_INT64)
+
+
+def _mapped(keys: NDArray[np.int64], number: Callable[[int], int]) -> NDArray[np.int32]:
+    """``number(key)`` of each key (int32), called once a distinct key."""
+    if not len(keys):
+        return np.zeros(0, np.int32)
+    if bool((keys == keys[0]).all()):
+        return np.full(len(keys), number(int(keys[0])), np.int32)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low < 65536:
+        used = np.zeros(high - low + 1, bool)
+        place = keys - low
+        used[place] = True
+        table = np.zeros(high - low + 1, np.int32)
+        for at in np.flatnonzero(used).tolist():
+            table[at] = number(at + low)
+        return table[place]
+    # Arrow's hash is several times as fast as numpy's sort.
+    encoded = integers(np.ascontiguousarray(keys)).dictionary_encode()
+    table = np.array([number(key) for key in encoded.dictionary.to_pylist()], np.int32)
+    found: NDArray[np.int32] = table[to_numpy(encoded.indices)]
+    return found
+
+
+def _word(words: Sequence[str], number: int) -> str:
+    return words[number] if number < len(words) else words[0]
