@@ -74,6 +74,10 @@ class RawBuilder:
         """The number of a track."""
         return self._tracks.setdefault((str(pid), str(tid)), len(self._tracks))
 
+    def tracks(self) -> list[tuple[str, str]]:
+        """(pid, tid) of the tracks so far, by number."""
+        return list(self._tracks)
+
     def num_rows(self, group: str) -> int:
         """Rows of a group so far: the row that the next one will have."""
         return self._count[group]
