@@ -40,8 +40,9 @@ _NONE_32: Final = 0xFFFFFFFF
 def _dtype(size: int, fields: str) -> np.dtype[Any]:
     """A record's dtype from "name type offset, …"."""
     names, formats, offsets = zip(*(field.split() for field in fields.split(",")), strict=True)
-    spec: dict[str, Any] = {"names": names, "formats": formats, "offsets": [int(o) for o in offsets], "itemsize": size}
-    return np.dtype(spec)
+    spec: Any = {"names": names, "formats": formats, "offsets": [int(o) for o in offsets], "itemsize": size}
+    dtype: np.dtype[Any] = np.dtype(spec)
+    return dtype
 
 
 _KERNEL = _dtype(
@@ -237,24 +238,15 @@ class _Decoder:
         number = records["name"]
         known = number < len(codes)
         name = codes[number if known.all() else np.where(known, number, 0)]
-        grids = {
-            f: records[f].astype(np.int64) for f in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-        }
+        more = {field: records[field].astype(np.int64) for field in _GRIDS}
+        more["registers"] = records["registers"].astype(np.int64)
         shared = records["static_shared"].astype(np.int64)
         shared += records["dynamic_shared"]
         queued = records["queued"]
         if queued.any():
             # Only with latency time stamps; else 0, which is no time.
             more["queued"] = np.where(queued > 0, self.clock.to_epoch(queued), NULL_INT64)
-        self._device_slices(
-            kind,
-            records,
-            "kernel",
-            name,
-            **grids,
-            registers=records["registers"].astype(np.int64),
-            shared_memory=shared,
-        )
+        self._device_slices(kind, records, "kernel", name, **more, shared_memory=shared)
 
     def _copies(self, kind: int) -> None:
         records = self._complete(kind)
@@ -323,7 +315,7 @@ class _Decoder:
         track[~known] = _mapped(stream[~known], lambda tid: self.build.track("", tid))
         row, _ = self._slices(records, "cuda_sync", name, track)
         rows = np.arange(row, row + len(records), dtype=np.int32)
-        device = np.where(known, devices, NULL_INT64)
+        device = np.where(known, devices.astype(np.int64), NULL_INT64)
         self.build.append(
             "gpu", {"row": rows, "device": device, "stream": stream, "context": records["context"].astype(np.int64)}
         )
@@ -334,7 +326,7 @@ class _Decoder:
             {
                 "row": rows,
                 "sync_kind": kinds,
-                "event": np.where(of_event, records["event"], NULL_INT64),
+                "event": np.where(of_event, records["event"].astype(np.int64), NULL_INT64),
                 "wait_stream": wait_stream,
                 "record_correlation": record_correlation,
             },
@@ -414,7 +406,7 @@ def _mapped(keys: NDArray[np.int64], number: Callable[[int], int]) -> NDArray[np
         return table[place]
     # Arrow's hash is several times as fast as numpy's sort.
     encoded = integers(np.ascontiguousarray(keys)).dictionary_encode()
-    table = np.array([number(key) for key in encoded.dictionary.to_pylist()], np.int32)
+    table = np.array([number(key) for key in to_numpy(encoded.dictionary).tolist()], np.int32)
     found: NDArray[np.int32] = table[to_numpy(encoded.indices)]
     return found
 

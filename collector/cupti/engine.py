@@ -12,7 +12,7 @@ import sys
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
@@ -373,7 +373,7 @@ def _chunks(engine: ctypes.CDLL, index: int, kind: int, item: int) -> list[NDArr
     while address := engine.psc_take(index, ctypes.byref(count)):
         memory = (ctypes.c_char * (count.value * item)).from_address(address)
         weakref.finalize(memory, engine.psc_free, address).atexit = False
-        chunks.append(np.frombuffer(memory, DTYPES[kind], count.value))
+        chunks.append(np.frombuffer(cast("Any", memory), DTYPES[kind], count.value))
     return chunks
 
 

@@ -40,7 +40,7 @@ class CuptiError(ProfsuiteError):
 
 def find_headers() -> Path | None:
     """The folder with ``cupti_activity.h``, None if there is none."""
-    for folder in _header_folders():
+    for folder in header_folders():
         if (folder / "cupti_activity.h").is_file():
             return folder
     return None
@@ -135,7 +135,8 @@ def _target(headers: Path) -> Path:
     return cache_folder().parent / "native" / f"cupti_engine-{digest.hexdigest()[:16]}.so"
 
 
-def _header_folders() -> Iterator[Path]:
+def header_folders() -> Iterator[Path]:
+    """Where CUPTI's headers are looked for, in order."""
     yield from (Path(folder) for folder in os.environ.get("CUPTI_INCLUDE", "").split(os.pathsep) if folder)
     for package in _wheels():
         yield package / "include"
