@@ -51,7 +51,7 @@ class RawBuilder:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[dict[str, NDArray[Any]]]] = {group: [] for group in GROUPS}
+        self._parts: dict[str, list[tuple[int, Mapping[str, Any]]]] = {group: [] for group in GROUPS}
         self._rows: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUPS}
         self._count = dict.fromkeys(GROUPS, 0)
         self._pools: dict[str, dict[str, int]] = {pool: {} for pool in POOLS}
@@ -85,6 +85,7 @@ class RawBuilder:
     def append(self, group: str, columns: Mapping[str, Any], length: int | None = None) -> int:
         """Append rows given as columns (arrays, or one value for all); returns the row of the first.
 
+        Arrays of any integer or float type will do; they are converted by ``build`` and must not change until then.
         ``ValueError`` for columns that the group does not have, or of different lengths.
         """
         self._flush(group)
@@ -97,15 +98,8 @@ class RawBuilder:
         if len(lengths) != 1:
             raise ValueError(f"group {group!r}: columns of different lengths: {sorted(lengths)}")
         length = lengths.pop()
-        part = {}
-        for name, kind, _ in spec:
-            value = columns.get(name)
-            if value is None or not np.ndim(value):
-                part[name] = np.full(length, NULLS[kind] if value is None else value, DTYPES[kind])
-            else:
-                part[name] = np.asarray(value, DTYPES[kind])
         first = self._count[group]
-        self._parts[group].append(part)
+        self._parts[group].append((length, {name: value for name, value in columns.items() if value is not None}))
         self._count[group] += length
         return first
 
@@ -136,18 +130,23 @@ class RawBuilder:
             name: np.array([row.get(name, NULLS[kind]) for row in rows], DTYPES[kind])
             for name, kind, _ in COLUMNS[group]
         }
-        self._parts[group].append(part)
+        self._parts[group].append((len(rows), part))
+
+    def _column(self, group: str, name: str, kind: Kind) -> NDArray[Any]:
+        """One column of all parts: each value is converted and copied once, where it belongs."""
+        column = np.empty(self._count[group], DTYPES[kind])
+        at = 0
+        for length, part in self._parts[group]:
+            column[at : at + length] = part.get(name, NULLS[kind])
+            at += length
+        return column
 
     def build(self, num_events: int | None = None) -> RawTrace:
         """The trace; the builder must not be used afterwards.  ``num_events`` defaults to the rows of events."""
         groups: Columns = {}
         for group, spec in COLUMNS.items():
             self._flush(group)
-            parts = self._parts[group]
-            groups[group] = {
-                name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, DTYPES[kind])
-                for name, kind, _ in spec
-            }
+            groups[group] = {name: self._column(group, name, kind) for name, kind, _ in spec}
         if num_events is None:
             num_events = sum(self._count[group] for group in EVENTS)
         return RawTrace(

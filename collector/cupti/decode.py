@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -108,7 +109,7 @@ _OF_EVENTS: Final = (1, 2)
 
 _GRIDS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 
-DOMAINS: Final = {DRIVER: 1, RUNTIME: 2}
+_DRIVER_DOMAIN, _RUNTIME_DOMAIN = 1, 2
 """CUpti_CallbackDomain."""
 _CALL_VERSION = re.compile(r"_v\d+$")
 
@@ -129,56 +130,67 @@ def decode(
 
 
 class _Decoder:
+    """Decodes chunk by chunk, so that a chunk's columns stay in the cache."""
+
     def __init__(
         self, records: Records, names: Sequence[str], clock: Clock, call_name: Callable[[int, int], str | None]
     ) -> None:
-        self.records, self.names, self.clock, self.call_name = records, names, clock, call_name
+        self.records, self.clock, self.call_name = records, clock, call_name
         self.build = RawBuilder()
         self.counts: dict[str, int] = {"incomplete": 0}
-        self.external = _Lookup(self._external())
+        self.names = np.append(np.int32(-1), self.build.codes("name", names))  # by a record's number
+        correlation, external, kind = self._columns(EXTERNAL_CORRELATION, "correlation", "external", "external_kind")
+        ours = kind == CUSTOM2
+        self.external = _Lookup(correlation[ours], external[ours])
+        sync_id, stream, correlation = self._columns(CUDA_EVENT, "sync_id", "stream", "correlation")
+        known = sync_id != 0
+        self.event_stream = _Lookup(sync_id[known], stream[known])
+        self.event_correlation = _Lookup(sync_id[known], correlation[known])
         self.devices: dict[int, int] = {}  # context -> device
         self.labelled: set[int] = set()
 
     def run(self) -> tuple[RawTrace, dict[str, int]]:
-        for kind in (CONCURRENT_KERNEL, KERNEL):
-            self._kernels(kind)
-        for kind in (MEMCPY, MEMCPY2):
-            self._copies(kind)
-        self._fills()
-        self._graphs()
-        for kind in (RUNTIME, DRIVER):
-            self._calls(kind)
-        self._syncs()  # after all that tell which device a context is of
-        self._overheads()
+        steps: tuple[tuple[int, Callable[[NDArray[Any]], None]], ...] = (
+            (CONCURRENT_KERNEL, self._kernels),
+            (KERNEL, self._kernels),
+            (MEMCPY, self._copies),
+            (MEMCPY2, self._copies),
+            (MEMSET, self._fills),
+            (GRAPH_TRACE, self._graphs),
+            (RUNTIME, partial(self._calls, "cuda_runtime", _RUNTIME_DOMAIN)),
+            (DRIVER, partial(self._calls, "cuda_driver", _DRIVER_DOMAIN)),
+            (SYNCHRONIZATION, self._syncs),  # after all that tell which device a context is of
+            (OVERHEAD, self._overheads),
+        )
+        for kind, step in steps:
+            for records in self.records.get(kind, ()):
+                complete = self._complete(records)
+                if len(complete):
+                    step(complete)
         return self.build.build(), self.counts
 
-    def _parts(self, kind: int) -> NDArray[Any]:
-        parts = self.records.get(kind, ())
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, DTYPES[kind])
+    def _columns(self, kind: int, *fields: str) -> list[NDArray[np.int64]]:
+        """Whole columns of a kind."""
+        chunks = self.records.get(kind, ())
+        return [
+            np.concatenate([chunk[field].astype(np.int64) for chunk in chunks] or [np.zeros(0, np.int64)])
+            for field in fields
+        ]
 
-    def _complete(self, kind: int) -> NDArray[Any]:
-        """The records of a kind that have a start and an end."""
-        records = self._parts(kind)
-        if not len(records):
-            return records
+    def _complete(self, records: NDArray[Any]) -> NDArray[Any]:
+        """The records that have a start and an end."""
         start, end = records["start"], records["end"]
         good = (start != 0) & (end >= start)
         if good.all():
             return records
         self.counts["incomplete"] += int(len(good) - np.count_nonzero(good))
-        return records[good]
-
-    def _external(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        records = self._parts(EXTERNAL_CORRELATION)
-        ours = records[records["external_kind"] == CUSTOM2]
-        return ours["correlation"].astype(np.int64), ours["external"].astype(np.int64)
+        complete: NDArray[Any] = records[good]
+        return complete
 
     def _slices(
         self, records: NDArray[Any], category: str, name: NDArray[np.int32] | int, track: NDArray[np.int32] | int
-    ) -> tuple[int, NDArray[np.int64]]:
-        """Append slices; the row of the first, and all durations."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Append slices; their rows and durations."""
         ts = self.clock.to_epoch(records["start"])
         dur = self.clock.to_epoch(records["end"])
         dur -= ts
@@ -186,38 +198,32 @@ class _Decoder:
         columns: dict[str, Any] = {
             "ts": ts, "dur": dur, "track": track, "name": name, "category": self.build.code("category", category),
         }  # fmt: skip
-        names = records.dtype.names or ()
-        if "correlation" in names:
-            correlation = records["correlation"].astype(np.int64)
-            columns["correlation"] = correlation
+        if "correlation" in (records.dtype.names or ()):
+            columns["correlation"] = records["correlation"].astype(np.int64)
             if len(self.external):
-                columns["external"] = self.external.find(correlation)
+                columns["external"] = self.external.find(columns["correlation"])
         self.counts[category] = self.counts.get(category, 0) + len(records)
-        return self.build.append("slice", columns), dur
+        row = self.build.append("slice", columns)
+        return np.arange(row, row + len(records), dtype=np.int32), dur
 
-    def _device_slices(
-        self, kind: int, records: NDArray[Any], category: str, name: NDArray[np.int32], **more: Any
-    ) -> None:
+    def _device_slices(self, records: NDArray[Any], category: str, name: NDArray[np.int32], **more: Any) -> None:
         """Append slices of device work with what is known of it (columns of the group ``gpu``)."""
-        contexts, first = np.unique(records["context"], return_index=True)
-        self.devices |= dict(zip(contexts.tolist(), records["device"][first].tolist(), strict=True))
-        row, dur = self._slices(records, category, name, self._device_tracks(records["device"], records["stream"]))
-        if "bytes" in (records.dtype.names or ()):
-            more["bytes"] = records["bytes"].astype(np.int64)
+        context = records["context"].astype(np.int64)
+        device = records["device"].astype(np.int64)
+        stream = records["stream"].astype(np.int64)
+        _mapped(context << 32 | device, lambda key: self.devices.setdefault(key >> 32, key & _NONE_32))
+        row, dur = self._slices(records, category, name, self._device_tracks(device, stream))
+        names = records.dtype.names or ()
+        if "bytes" in names:
+            more["bytes"] = records["bytes"]
             with np.errstate(divide="ignore", invalid="ignore"):
                 more["bandwidth"] = np.where(dur > 0, more["bytes"] / dur, np.nan)
-        if "graph_node" in (records.dtype.names or ()):
-            more["graph_node"] = records["graph_node"].astype(np.int64)
-        self.build.append(
-            "gpu",
-            {
-                "row": np.arange(row, row + len(records), dtype=np.int32),
-                **{field: records[field].astype(np.int64) for field in ("device", "stream", "context", "graph")},
-                **more,
-            },
-        )
+        if "graph_node" in names:
+            more["graph_node"] = records["graph_node"]
+        place = {"device": device, "stream": stream, "context": context, "graph": records["graph"]}
+        self.build.append("gpu", {"row": row, **place, **more})
 
-    def _device_tracks(self, device: NDArray[Any], stream: NDArray[Any]) -> NDArray[np.int32]:
+    def _device_tracks(self, device: NDArray[np.int64], stream: NDArray[np.int64]) -> NDArray[np.int32]:
         def track(key: int) -> int:
             pid, tid = key >> 32, key & _NONE_32
             number = self.build.track(pid, tid if tid != _NONE_32 else -1)
@@ -228,142 +234,102 @@ class _Decoder:
                     self.build.add_metadata(number, "thread_name", "name", f"stream {tid}")
             return number
 
-        return _mapped(device.astype(np.int64) << 32 | stream, track)
+        return _mapped(device << 32 | stream & _NONE_32, track)
 
-    def _kernels(self, kind: int) -> None:
-        records = self._complete(kind)
-        if not len(records):
-            return
-        codes = np.append(np.int32(-1), self.build.codes("name", self.names))
+    def _kernels(self, records: NDArray[Any]) -> None:
         number = records["name"]
-        known = number < len(codes)
-        name = codes[number if known.all() else np.where(known, number, 0)]
-        more = {field: records[field].astype(np.int64) for field in _GRIDS}
-        more["registers"] = records["registers"].astype(np.int64)
+        known = number < len(self.names)
+        name = self.names[number if known.all() else np.where(known, number, 0)]
+        more = {field: records[field] for field in _GRIDS}
+        more["registers"] = records["registers"]
         shared = records["static_shared"].astype(np.int64)
         shared += records["dynamic_shared"]
         queued = records["queued"]
         if queued.any():
             # Only with latency time stamps; else 0, which is no time.
             more["queued"] = np.where(queued > 0, self.clock.to_epoch(queued), NULL_INT64)
-        self._device_slices(kind, records, "kernel", name, **more, shared_memory=shared)
+        self._device_slices(records, "kernel", name, **more, shared_memory=shared)
 
-    def _copies(self, kind: int) -> None:
-        records = self._complete(kind)
-        if not len(records):
-            return
-
+    def _copies(self, records: NDArray[Any]) -> None:
         def name(key: int) -> int:
             copy, source, target = key >> 16, key >> 8 & 255, key & 255
-            return self.build.code(
-                "name",
-                f"Memcpy {_word(COPY_KINDS, copy)} ({_word(MEMORY_KINDS, source)} -> {_word(MEMORY_KINDS, target)})",
-            )
+            places = f"{_word(MEMORY_KINDS, source)} -> {_word(MEMORY_KINDS, target)}"
+            return self.build.code("name", f"Memcpy {_word(COPY_KINDS, copy)} ({places})")
 
         key = records["copy_kind"].astype(np.int64) << 16 | records["source"].astype(np.int64) << 8 | records["target"]
-        self._device_slices(kind, records, "gpu_memcpy", _mapped(key, name))
+        self._device_slices(records, "gpu_memcpy", _mapped(key, name))
 
-    def _fills(self) -> None:
-        records = self._complete(MEMSET)
-        if not len(records):
-            return
-        name = _mapped(
-            records["memory"].astype(np.int64),
-            lambda memory: self.build.code("name", f"Memset ({_word(MEMORY_KINDS, memory)})"),
-        )
-        self._device_slices(MEMSET, records, "gpu_memset", name)
+    def _fills(self, records: NDArray[Any]) -> None:
+        def name(memory: int) -> int:
+            return self.build.code("name", f"Memset ({_word(MEMORY_KINDS, memory)})")
 
-    def _graphs(self) -> None:
-        records = self._complete(GRAPH_TRACE)
-        if not len(records):
-            return
-        name = _mapped(records["graph"].astype(np.int64), lambda graph: self.build.code("name", f"CUDA graph {graph}"))
-        self._device_slices(GRAPH_TRACE, records, "kernel", name)
+        self._device_slices(records, "gpu_memset", _mapped(records["memory"].astype(np.int64), name))
 
-    def _calls(self, kind: int) -> None:
-        records = self._complete(kind)
-        if not len(records):
-            return
-        api = "cuda_runtime" if kind == RUNTIME else "cuda_driver"
+    def _graphs(self, records: NDArray[Any]) -> None:
+        def name(graph: int) -> int:
+            return self.build.code("name", f"CUDA graph {graph}")
 
+        self._device_slices(records, "kernel", _mapped(records["graph"].astype(np.int64), name))
+
+    def _calls(self, category: str, domain: int, records: NDArray[Any]) -> None:
         def name(call: int) -> int:
-            found = self.call_name(DOMAINS[kind], call)
+            found = self.call_name(domain, call)
             if found is None:
-                return self.build.code("name", f"{api} call {call}")
+                return self.build.code("name", f"{category} call {call}")
             # cudaLaunchKernel_v7000 is cudaLaunchKernel; cuMemAlloc_v2 is a function of that name.
-            return self.build.code("name", _CALL_VERSION.sub("", found) if kind == RUNTIME else found)
+            return self.build.code("name", _CALL_VERSION.sub("", found) if domain == _RUNTIME_DOMAIN else found)
 
-        track = _mapped(
-            records["process"].astype(np.int64) << 32 | records["thread"],
-            lambda key: self.build.track(key >> 32, key & _NONE_32),
-        )
-        self._slices(records, api, _mapped(records["call"].astype(np.int64), name), track)
+        thread = records["process"].astype(np.int64) << 32 | records["thread"]
+        track = _mapped(thread, lambda key: self.build.track(key >> 32, key & _NONE_32))
+        self._slices(records, category, _mapped(records["call"].astype(np.int64), name), track)
 
-    def _syncs(self) -> None:
-        records = self._complete(SYNCHRONIZATION)
-        if not len(records):
-            return
-        kinds = _mapped(records["type"].astype(np.int64), lambda t: self.build.code("misc", _word(SYNC_KINDS, t)))
-        name = _mapped(records["type"].astype(np.int64), lambda t: self.build.code("name", _word(SYNC_KINDS, t)))
-        # Where no work told the device of a context, its wait is on a track of no device.
-        devices = _mapped(records["context"].astype(np.int64), lambda context: self.devices.get(context, -1))
+    def _syncs(self, records: NDArray[Any]) -> None:
+        type_ = records["type"].astype(np.int64)
+        context = records["context"].astype(np.int64)
         stream = records["stream"].astype(np.int64)
         stream[stream == _NONE_32] = -1
+        # Where no work told the device of a context, its wait is on a track of no device.
+        device = _mapped(context, lambda key: self.devices.get(key, -1)).astype(np.int64)
+        known = device >= 0
         track = np.empty(len(records), np.int32)
-        known = devices >= 0
-        track[known] = self._device_tracks(devices[known], records["stream"][known])
+        track[known] = self._device_tracks(device[known], stream[known])
         track[~known] = _mapped(stream[~known], lambda tid: self.build.track("", tid))
+        device[~known] = NULL_INT64
+        name = _mapped(type_, lambda number: self.build.code("name", _word(SYNC_KINDS, number)))
         row, _ = self._slices(records, "cuda_sync", name, track)
-        rows = np.arange(row, row + len(records), dtype=np.int32)
-        device = np.where(known, devices.astype(np.int64), NULL_INT64)
-        self.build.append(
-            "gpu", {"row": rows, "device": device, "stream": stream, "context": records["context"].astype(np.int64)}
-        )
-        of_event = np.isin(records["type"], _OF_EVENTS) & (records["event"] != _NONE_32)
-        wait_stream, record_correlation = self._recorded(records["sync_id"], of_event)
+        self.build.append("gpu", {"row": row, "device": device, "stream": stream, "context": context})
+        event, sync_id = records["event"].astype(np.int64), records["sync_id"].astype(np.int64)
+        of_event = np.isin(type_, _OF_EVENTS) & (event != _NONE_32)
+        event[~of_event] = sync_id[~of_event] = NULL_INT64
         self.build.append(
             "sync",
             {
-                "row": rows,
-                "sync_kind": kinds,
-                "event": np.where(of_event, records["event"].astype(np.int64), NULL_INT64),
-                "wait_stream": wait_stream,
-                "record_correlation": record_correlation,
+                "row": row,
+                "sync_kind": _mapped(type_, lambda number: self.build.code("misc", _word(SYNC_KINDS, number))),
+                "event": event,
+                "wait_stream": self.event_stream.find(sync_id),
+                "record_correlation": self.event_correlation.find(sync_id),
             },
         )
 
-    def _recorded(
-        self, sync_id: NDArray[np.uint64], of_event: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each wait on an event: the stream that recorded it and the correlation id of that call."""
-        events = self._parts(CUDA_EVENT)
-        events = events[events["sync_id"] != 0]
-        number = events["sync_id"].astype(np.int64)
-        wanted = np.where(of_event & (sync_id != 0), sync_id.astype(np.int64), NULL_INT64)
-        stream = _Lookup((number, events["stream"].astype(np.int64))).find(wanted)
-        return stream, _Lookup((number, events["correlation"].astype(np.int64))).find(wanted)
+    def _overheads(self, records: NDArray[Any]) -> None:
+        def name(kind: int) -> int:
+            return self.build.code("name", OVERHEADS.get(kind, "Unknown"))
 
-    def _overheads(self) -> None:
-        records = self._complete(OVERHEAD)
-        if not len(records):
-            return
-        name = _mapped(
-            records["overhead"].astype(np.int64), lambda kind: self.build.code("name", OVERHEADS.get(kind, "Unknown"))
-        )
-        self._slices(records, "overhead", name, self.build.track(-1, 0))
+        track = self.build.track(-1, 0)
+        self._slices(records, "overhead", _mapped(records["overhead"].astype(np.int64), name), track)
 
 
 class _Lookup:
     """Values by key; of several with one key the last counts, NULL_INT64 where there is none."""
 
-    def __init__(self, pairs: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
-        keys, values = pairs
+    def __init__(self, keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
         self.table: NDArray[np.int64] | None = None
         self.low, self.size = 0, len(keys)
         if not len(keys):
             return
         self.low, high = int(keys.min()), int(keys.max())
-        if high - self.low < 16 * len(keys) + 65536:
+        if self.low >= 0 and high - self.low < 16 * len(keys) + 65536:
             # Correlation ids are dense: a table addressed by id takes a fraction of a search's time.
             self.table = np.full(high - self.low + 2, NULL_INT64, np.int64)  # the last: no such key
             self.table[keys - self.low] = values
