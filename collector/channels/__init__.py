@@ -1,4 +1,4 @@
 """Side channels: what happens beside the ops, one small module each.
 
-A channel that is off is a ``NoChannel``: nothing is imported, hooked or started.
+``registry.make`` makes those that are on; of a channel that is off nothing is imported, hooked or started.
 """

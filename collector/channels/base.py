@@ -32,18 +32,3 @@ class Channel(Protocol):
 
     def stop(self) -> RawTrace | None:
         """Unhook everything and return what was recorded; None if there is nothing, or it was not started."""
-
-
-class NoChannel:
-    """The channel that is off: does nothing and costs nothing."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.problems: list[str] = []
-        self.overhead_ns = 0
-
-    def start(self) -> None:
-        """Nothing."""
-
-    def stop(self) -> None:
-        """Nothing was recorded."""

@@ -80,6 +80,8 @@ class CompileChannel:
         self._logs = logs
         self._handler: _Handler | None = None
         self._started_ns: int | None = None
+        self._seen = 0
+        self._last: Any = None
 
     def start(self) -> None:
         """Register with Dynamo (which this imports)."""
@@ -89,7 +91,8 @@ class CompileChannel:
         from torch._dynamo.callback import callback_handler
 
         self.problems, self.overhead_ns = [], 0
-        self._utils, self._callbacks = torch._dynamo.utils, callback_handler
+        self._utils: Any = torch._dynamo.utils
+        self._callbacks: Any = callback_handler
         self._pid, self._thread = os.getpid(), threading.get_native_id()
         self._spans: list[_Span] = []
         self._breaks: list[_Event] = []
@@ -116,7 +119,7 @@ class CompileChannel:
         self._unregister()
         metrics = [m for m in self._utils.get_compilation_metrics() if _start_ns(m) >= started - 1_000]
         if len(metrics) == MAX_METRICS:
-            self.problems.append(f"compile: more than {MAX_METRICS:,} compilations; the first were forgotten")
+            self.problems.append(f"more than {MAX_METRICS:,} compilations; the first were forgotten")
         self._utils.set_compilation_metrics_limit(self._limit)
         handler, self._handler = self._handler, None
         if self._pid != os.getpid():
@@ -135,7 +138,7 @@ class CompileChannel:
             events = [event for event in events if event.kind not in exact] + handler.events
             # torch counts for itself what preparing its structured trace takes.
             self.overhead_ns += sum(getattr(m, "structured_logging_overhead_us", None) or 0 for m in metrics) * 1_000
-        names = {m.compile_id: m.co_name for m in metrics if m.co_name}
+        names: dict[str, str] = {m.compile_id: m.co_name for m in metrics if m.co_name}
         raw = self._build(events, names) if events or self._spans else None
         self.overhead_ns += time.thread_time_ns() - began
         return raw
@@ -151,7 +154,7 @@ class CompileChannel:
         except ValueError:  # torch._dynamo.reset() removes everyone's
             if self._handler is None:
                 self.problems.append(
-                    "compile: torch._dynamo.reset() was called: later compilations have no slice, "
+                    "torch._dynamo.reset() was called: later compilations have no slice, "
                     "and some of their graph breaks may be missing"
                 )
 
@@ -233,7 +236,7 @@ class _Handler(logging.Handler):
             self._read(time.time_ns(), record.metadata, record.payload)  # type: ignore[attr-defined]
         except Exception as error:
             if not self.problems:
-                self.problems.append(f"compile: a record of torch's structured trace could not be read: {error!r}")
+                self.problems.append(f"a record of torch's structured trace could not be read: {error!r}")
 
     def _read(self, ts: int, metadata: dict[str, Any], payload: Any) -> None:
         artifact = metadata.get("artifact")

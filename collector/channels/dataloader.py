@@ -39,14 +39,15 @@ class DataLoaderChannel:
         if self._waits is not None:
             return
         from torch.autograd import profiler
-        from torch.utils.data.dataloader import _BaseDataLoaderIter
+        from torch.utils.data import dataloader
 
         self.problems, self.overhead_ns = [], 0
         recorded = self._recorded
         if recorded is None:
             recorded = lambda: bool(getattr(profiler, "_is_profiler_enabled", False))  # noqa: E731
         self._pid, self._waits = os.getpid(), []
-        self._class, self._original = _BaseDataLoaderIter, _BaseDataLoaderIter.__next__
+        self._class: Any = vars(dataloader)["_BaseDataLoaderIter"]
+        self._original = self._class.__next__
         self._patched = self._wrap(self._original, recorded)
         self._class.__next__ = self._patched
 
@@ -59,7 +60,7 @@ class DataLoaderChannel:
         if self._class.__next__ is self._patched:
             self._class.__next__ = self._original
         else:
-            self.problems.append("dataloader: __next__ of the loaders was patched by someone else; left as it is")
+            self.problems.append("__next__ of the loaders was patched by someone else; left as it is")
         if not waits or self._pid != os.getpid():
             return None
         builder = RawBuilder()

@@ -96,7 +96,7 @@ class Sampler:
         try:
             self._sources = self._usable(self.open())
         except Exception as error:
-            self.problems.append(f"{self.name}: nothing is sampled: {error or type(error).__name__}")
+            self.problems.append(f"nothing is sampled: {error or type(error).__name__}")
             self._sources = []
         self._opening_ns = self.overhead_ns = time.thread_time_ns() - began
         if not self._sources:
@@ -147,7 +147,7 @@ class Sampler:
             else:
                 usable.append(source)
         for error_text, names in missing.items():
-            self.problems.append(f"{self.name}: not to be had here: {', '.join(names)} ({error_text})")
+            self.problems.append(f"not to be had here: {', '.join(names)} ({error_text})")
         return usable
 
     def _run(self) -> None:
@@ -174,4 +174,4 @@ class Sampler:
         self._ts = self._ts[::2]
         self._values = array("d")
         self._values.frombytes(kept)
-        self.problems.append(f"{self.name}: after {MAX_SAMPLES:,} samples every second one was dropped.")
+        self.problems.append(f"after {MAX_SAMPLES:,} samples every second one was dropped.")

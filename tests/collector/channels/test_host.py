@@ -88,7 +88,7 @@ def test_what_cannot_be_read_is_named_once_and_left_out(to_trace, counters):
     channel = Numbers(Source("a", ["x"], lambda: (1,)), Source("b", ["y", "z"], fail), interval_ms=5)
     values = counters(to_trace(sample(channel)))
     assert set(values) == {("a", "x")}
-    assert channel.problems == ["numbers: not to be had here: b y, b z (not on this system)"]
+    assert channel.problems == ["not to be had here: b y, b z (not on this system)"]
 
 
 def test_a_reading_that_fails_once_leaves_a_gap(to_trace, counters):
@@ -114,7 +114,7 @@ def test_nothing_to_sample_is_said_and_starts_no_thread():
     channel.start()
     assert not threads()
     assert channel.stop() is None
-    assert channel.problems == ["numbers: nothing is sampled: no such machine"]
+    assert channel.problems == ["nothing is sampled: no such machine"]
     assert channel.closed == 1
 
 

@@ -156,7 +156,7 @@ def test_what_a_device_lacks_is_left_out_and_named_once(driver, to_trace, counte
     channel = NvmlChannel(interval_ms=10, devices=[0])
     values = counters(to_trace(sample(channel)))
     assert channel.problems == [
-        "nvml: not to be had here: GPU 0 power draw_w, GPU 0 temperature memory_c, "
+        "not to be had here: GPU 0 power draw_w, GPU 0 temperature memory_c, "
         "GPU 0 NVLink received_bytes_per_s, GPU 0 NVLink sent_bytes_per_s (Not Supported)"
     ]
     assert (f"{GPU} power", "limit_w") in values
@@ -188,7 +188,7 @@ def test_devices(driver, monkeypatch, environment, sampled):
     channel.stop()
     assert asked == set(sampled)
     assert fake.opened == 0
-    assert channel.problems == ([] if sampled else ["nvml: nothing is sampled: no NVIDIA device is visible"])
+    assert channel.problems == ([] if sampled else ["nothing is sampled: no NVIDIA device is visible"])
 
 
 def has_driver():
@@ -206,14 +206,14 @@ def test_without_a_driver_the_real_module_is_one_problem_and_no_thread():
     channel.start()
     assert threading.active_count() == before
     assert channel.stop() is None
-    assert channel.problems == ["nvml: nothing is sampled: no NVIDIA driver answers (NVML Shared Library Not Found)"]
+    assert channel.problems == ["nothing is sampled: no NVIDIA driver answers (NVML Shared Library Not Found)"]
 
 
 def test_without_the_package_the_problem_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     channel = NvmlChannel()
     channel.start()
-    assert channel.problems == ["nvml: nothing is sampled: nvidia-ml-py is not installed: pip install nvidia-ml-py"]
+    assert channel.problems == ["nothing is sampled: nvidia-ml-py is not installed: pip install nvidia-ml-py"]
 
 
 def test_importing_the_channels_imports_nothing_of_theirs():
