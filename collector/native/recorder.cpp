@@ -275,8 +275,15 @@ PyObject* start(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+PyObject* read_groups(PyObject* /*module*/, PyObject* /*unused*/) {
+  Py_BEGIN_ALLOW_THREADS;
+  profsuite::read_groups();
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
 PyObject* recording(PyObject* /*module*/, PyObject* /*unused*/) {
-  return PyBool_FromLong(profsuite::recorder().current.load() != nullptr ? 1 : 0);
+  return PyBool_FromLong(profsuite::current.load() != nullptr ? 1 : 0);
 }
 
 PyObject* clock_name(PyObject* /*module*/, PyObject* /*unused*/) {
@@ -311,6 +318,7 @@ PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, "start(shapes, collectives, counter, ring_bytes, max_rows)"},
     {"take", hand_over<take>, METH_NOARGS, "What was recorded since the last take; None if nothing records."},
     {"stop", hand_over<stop>, METH_NOARGS, "Stop, and the rest of what was recorded; None if nothing records."},
+    {"read_groups", read_groups, METH_NOARGS, "Look for process groups among the inputs of c10d's ops from now on."},
     {"recording", recording, METH_NOARGS, "Whether a session runs."},
     {"clock", clock_name, METH_NOARGS, "counter or monotonic."},
     {"push", push, METH_O, "Begin an annotation: its token, 0 if nothing records."},

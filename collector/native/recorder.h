@@ -18,11 +18,13 @@ namespace profsuite {
 // Of an op that found no room: its end must not be recorded either.
 struct Dropped : at::ObserverContext {};
 
+// The session that runs: all that a callback looks at while nothing records.
+inline std::atomic<Session*> current{nullptr};
+
 struct Recorder {
   static constexpr size_t ALL_RINGS_BYTES = size_t{256} << 20;
   static constexpr size_t LEAST_RING_BYTES = size_t{1} << 16;
 
-  std::atomic<Session*> current{nullptr};
   std::mutex mutex; // everything below; callbacks take it once a thread and session
   std::condition_variable wake;
   std::shared_ptr<Session> session;
@@ -40,7 +42,8 @@ inline Recorder& recorder() {
   return *instance;
 }
 
-inline thread_local ThreadState* this_thread = nullptr;
+// Eight bytes of the static block, where a load is one instruction instead of a call.
+__attribute__((tls_model("initial-exec"))) inline thread_local ThreadState* this_thread = nullptr;
 inline thread_local bool thread_is_over = false;
 
 struct ThreadEnd {
@@ -69,7 +72,7 @@ struct ThreadEnd {
 inline thread_local ThreadEnd thread_end;
 
 // This thread's ring for the session that runs, nullptr if none does or there is no memory for it.
-inline ThreadState* adopt() {
+__attribute__((noinline, cold)) inline ThreadState* adopt() {
   if (thread_is_over) {
     return nullptr;
   }
@@ -111,6 +114,7 @@ inline ThreadState* adopt() {
   state->tail.store(state->head.load());
   state->seen_tail = state->head.load();
   state->name_cache.fill(nullptr);
+  state->address_cache.fill(nullptr);
   state->signature_cache.fill(nullptr);
   return state;
 }
@@ -123,11 +127,23 @@ inline ThreadState* state_of(const Session* session) {
   return adopt();
 }
 
-inline const Name* find_name(ThreadState& state, const char* text, size_t size, uint8_t scope) {
+__attribute__((noinline)) inline const Name* look_up_name(
+    ThreadState& state, const char* text, size_t size, uint8_t scope) {
   const uint64_t hash = hash_bytes(text, size, scope);
   const Name*& cached = state.name_cache[hash & (state.name_cache.size() - 1)];
   if (cached == nullptr || !cached->is(hash, text, size, scope)) {
     cached = state.session->names.intern(hash, text, size, scope);
+  }
+  return cached;
+}
+
+// Ops keep their names in one place, so the address finds the entry without a hash.  Other names lie
+// on the stack, where one address has held many: the text decides.
+inline const Name* find_name(ThreadState& state, const char* text, uint8_t scope) {
+  const auto address = reinterpret_cast<uintptr_t>(text);
+  const Name*& cached = state.address_cache[(address >> 3 ^ address >> 13) & (state.address_cache.size() - 1)];
+  if (C10_UNLIKELY(cached == nullptr || cached->scope != scope || std::strcmp(cached->text.c_str(), text) != 0)) {
+    cached = look_up_name(state, text, std::strlen(text), scope);
   }
   return cached;
 }
@@ -206,45 +222,55 @@ inline uint64_t key_of(const at::RecordFunction& function) {
   return reinterpret_cast<uintptr_t>(&function) >> 4 & (ANNOTATION - 1);
 }
 
+// False where the session does not want them, or the op has no process group.
+__attribute__((noinline, cold)) inline bool add_collective(
+    Session& session, const at::RecordFunction& function, uint32_t& index) {
+  Collective found;
+  try {
+    if (!session.collectives || !read_collective(function.inputs(), found)) {
+      return false;
+    }
+  } catch (...) {
+    return false; // a group whose state cannot be asked
+  }
+  const std::lock_guard<std::mutex> lock(session.collectives_mutex);
+  index = static_cast<uint32_t>(session.collective_rows.size());
+  session.collective_rows.push_back(std::move(found));
+  return true;
+}
+
+__attribute__((noinline, cold)) inline std::unique_ptr<at::ObserverContext> drop(ThreadState* state) {
+  if (state != nullptr) {
+    state->overruns.fetch_add(1, std::memory_order_relaxed);
+  }
+  return std::make_unique<Dropped>();
+}
+
 inline std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  Session* const session = recorder().current.load(std::memory_order_acquire);
+  Session* const session = current.load(std::memory_order_acquire);
   if (session == nullptr) {
     return nullptr;
   }
   ThreadState* const state = state_of(session);
   if (state == nullptr || state->session.get() != session) {
-    return std::make_unique<Dropped>();
+    return drop(nullptr);
   }
-  if (!state->may_start(END_WORDS)) {
-    state->overruns.fetch_add(1, std::memory_order_relaxed);
-    return std::make_unique<Dropped>();
+  if (C10_UNLIKELY(!state->may_start(END_WORDS))) {
+    return drop(state);
   }
-  const char* const text = function.name();
-  const Name* const name = find_name(*state, text, std::strlen(text), static_cast<uint8_t>(function.scope()));
+  const Name* const name = find_name(*state, function.name(), static_cast<uint8_t>(function.scope()));
   const uint32_t inputs = session->shapes ? find_inputs(*state, function) : 0;
   uint32_t collective = 0;
-  bool has_collective = false;
-  if (C10_UNLIKELY(name->collective && session->collectives)) {
-    Collective found;
-    try {
-      has_collective = read_collective(function.inputs(), found);
-    } catch (...) {
-      has_collective = false;
-    }
-    if (has_collective) {
-      const std::lock_guard<std::mutex> lock(session->collectives_mutex);
-      collective = static_cast<uint32_t>(session->collective_rows.size());
-      session->collective_rows.push_back(std::move(found));
-    }
-  }
-  const uint64_t async = function.isAsync() ? ASYNC : 0;
+  const bool has_collective = C10_UNLIKELY(name->collective) && add_collective(*session, function, collective);
+  // Only the spans of works (c10d) are asynchronous; isAsync() is a call into another library.
+  const uint64_t async = function.scope() == at::RecordScope::USER_SCOPE && function.isAsync() ? ASYNC : 0;
   const uint64_t key_word = key_of(function) << KEY_SHIFT | (function.forwardThreadId() & THREAD_MASK) | async;
   write_start(*state, *session, key_word, function.seqNr(), name->id, inputs, has_collective ? &collective : nullptr);
   return nullptr;
 }
 
 inline void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
-  Session* const session = recorder().current.load(std::memory_order_acquire);
+  Session* const session = current.load(std::memory_order_acquire);
   if (session == nullptr || context != nullptr) {
     return;
   }
@@ -257,7 +283,7 @@ inline void on_end(const at::RecordFunction& function, at::ObserverContext* cont
 
 // Tokens of annotations: RecordFunction's thread number above the key's counter; 0 for none.
 inline uint64_t push_annotation(const char* text, size_t size) {
-  Session* const session = recorder().current.load(std::memory_order_acquire);
+  Session* const session = current.load(std::memory_order_acquire);
   if (session == nullptr) {
     return 0;
   }
@@ -270,14 +296,14 @@ inline uint64_t push_annotation(const char* text, size_t size) {
     return 0;
   }
   const auto scope = static_cast<uint8_t>(at::RecordScope::USER_SCOPE);
-  const Name* const name = find_name(*state, text, size, scope);
+  const Name* const name = look_up_name(*state, text, size, scope);
   const uint64_t key = ANNOTATION | (++state->next_annotation & (ANNOTATION - 1));
   write_start(*state, *session, key << KEY_SHIFT, -1, name->id, 0, nullptr);
   return state->rf_thread << 44 | key;
 }
 
 inline void pop_annotation(uint64_t token) {
-  Session* const session = recorder().current.load(std::memory_order_acquire);
+  Session* const session = current.load(std::memory_order_acquire);
   if (session == nullptr || token == 0) {
     return;
   }
@@ -334,6 +360,10 @@ inline void drain_loop() {
   }
 }
 
+inline void listen(Recorder& r, bool inputs) {
+  r.callback = at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end).needsInputs(inputs));
+}
+
 inline void start(const std::shared_ptr<Session>& session) {
   Recorder& r = recorder();
   if (r.callback != at::INVALID_CALLBACK_HANDLE) { // inherited through fork
@@ -359,10 +389,24 @@ inline void start(const std::shared_ptr<Session>& session) {
       throw;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    r.current.store(session.get(), std::memory_order_release);
+    current.store(session.get(), std::memory_order_release);
   }
-  r.callback = at::addGlobalCallback(
-      at::RecordFunctionCallback(&on_start, &on_end).needsInputs(session->shapes || session->collectives));
+  listen(r, session->shapes || session->collectives);
+}
+
+// A process group was made after the start: from now on the inputs of ops are needed.
+inline void read_groups() {
+  Recorder& r = recorder();
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    session = r.session;
+  }
+  if (session == nullptr || session->collectives.exchange(true) || session->shapes) {
+    return;
+  }
+  at::removeCallback(r.callback);
+  listen(r, true);
 }
 
 // The session with all that was recorded, nullptr if none ran; its rows are the caller's alone.
@@ -378,7 +422,7 @@ inline std::shared_ptr<Session> stop() {
     drainer = r.drainer;
     r.drainer = nullptr;
   }
-  r.current.store(nullptr, std::memory_order_release);
+  current.store(nullptr, std::memory_order_release);
   at::removeCallback(r.callback);
   r.callback = at::INVALID_CALLBACK_HANDLE;
   r.wake.notify_all();
@@ -409,7 +453,7 @@ inline void after_fork_in_parent() {
 
 inline void after_fork_in_child() {
   Recorder& r = recorder();
-  r.current.store(nullptr, std::memory_order_release);
+  current.store(nullptr, std::memory_order_release);
   r.drainer = nullptr; // the thread does not exist here: its object is left alone
   r.quit = false;
   new (&r.wake) std::condition_variable; // it counts a waiter that is gone

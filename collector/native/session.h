@@ -70,7 +70,7 @@ struct FarEnd {
 struct Session {
   uint8_t number = 0;
   bool shapes = false;
-  bool collectives = false;
+  std::atomic<bool> collectives{false};
   bool use_counter = false;
   size_t ring_bytes = 0;
   size_t max_rows = 0;

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from profsuite.analyzers.report import Report, analyze
+    from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
     from profsuite.collector.schedule import schedule
     from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
@@ -29,6 +30,7 @@ __all__ = [
     "TraceError",
     "__version__",
     "analyze",
+    "annotate",
     "find_ranks",
     "load",
     "profile",
@@ -45,6 +47,7 @@ _HOME = {
     "find_ranks": "profsuite.trace.load",
     "load": "profsuite.trace.load",
     "Trace": "profsuite.trace.model",
+    "annotate": "profsuite.collector.annotate",
     "profile": "profsuite.collector.profiler",
     "schedule": "profsuite.collector.schedule",
 }
