@@ -82,7 +82,7 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
         "sync_id u8 40",
     ),
     CUDA_EVENT: _dtype(
-        56, "kind u4 0, correlation u4 4, context u4 8, stream u4 12, event u4 16, device u4 24, sync_id u8 48"
+        56, "kind u4 0, correlation u4 4, context u4 8, stream u4 12, event u4 16, sync_id u8 48"
     ),
     EXTERNAL_CORRELATION: _dtype(24, "kind u4 0, external_kind u4 4, external u8 8, correlation u4 16"),
     GRAPH_TRACE: _dtype(
@@ -211,7 +211,7 @@ class _Decoder:
         context = records["context"].astype(np.int64)
         device = records["device"].astype(np.int64)
         stream = records["stream"].astype(np.int64)
-        _mapped(context << 32 | device, lambda key: self.devices.setdefault(key >> 32, key & _NONE_32))
+        _mapped(context << 32 | device, self._see_context)
         row, dur = self._slices(records, category, name, self._device_tracks(device, stream))
         names = records.dtype.names or ()
         if "bytes" in names:
@@ -222,6 +222,10 @@ class _Decoder:
             more["graph_node"] = records["graph_node"]
         place = {"device": device, "stream": stream, "context": context, "graph": records["graph"]}
         self.build.append("gpu", {"row": row, **place, **more})
+
+    def _see_context(self, key: int) -> int:
+        device = key & _NONE_32
+        return self.devices.setdefault(key >> 32, device if device < 1 << 31 else -1)
 
     def _device_tracks(self, device: NDArray[np.int64], stream: NDArray[np.int64]) -> NDArray[np.int32]:
         def track(key: int) -> int:

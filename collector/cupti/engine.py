@@ -10,7 +10,9 @@ import ctypes
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -76,7 +78,8 @@ class CuptiConfig:
     records, and they are counted.  ``max_bytes``: of kept records, about 240 bytes a launched kernel; beyond it
     records are left out, and counted.  ``driver_calls``: of the driver API those that launch, all, or none.
     ``graphs``: a row for each kernel of a CUDA graph, or one for the whole graph, which costs less.
-    ``stop_timeout_s``: how long ``stop`` waits for buffers that CUPTI still has.
+    ``synchronize``: wait for torch's device before a session ends.  ``stop_timeout_s``: how long ``stop`` waits for
+    buffers that CUPTI still has.
     """
 
     library: str | None = None
@@ -91,6 +94,7 @@ class CuptiConfig:
     overhead: bool = True
     external: bool = True
     graphs: Literal["nodes", "whole"] = "nodes"
+    synchronize: bool = True
     stop_timeout_s: float = 5.0
 
     def __post_init__(self) -> None:
@@ -162,6 +166,10 @@ class CuptiEngine:
         """CUPTI's version, as ``cuptiGetVersion`` numbers it; None before the first start."""
         return int(self._native.psc_version()) if self._native else None
 
+    def prepare(self) -> None:
+        """Compile the engine and open libcupti, so that ``start`` does not wait; ``CuptiError`` if either fails."""
+        self._open()
+
     def start(self) -> None:
         """Start a session.
 
@@ -206,30 +214,49 @@ class CuptiEngine:
         self._read_clock(engine)
 
     def stop(self) -> RawTrace:
-        """End the session and decode it.
+        """End the session and decode it: ``halt()()``."""
+        return self.halt()()
 
-        Synchronise the device before: kernels that still run are left out and counted as ``incomplete``.
-        ``CuptiError`` if no session runs in this process.
+    def halt(self) -> Callable[[], RawTrace]:
+        """End the session; the function returned decodes it, on any thread, and completes ``problems`` and ``counts``.
+
+        Torch's device is synchronised before, as torch.profiler does: kernels that still run are left out and counted
+        as ``incomplete``.  ``CuptiError`` if no session runs in this process.
         """
         if not self.running:
             raise CuptiError("the CUPTI engine does not record in this process")
         engine = self._open()
+        if self.config.synchronize:
+            self._synchronize()
         self._read_clock(engine)
         missing = engine.psc_stop(int(self.config.stop_timeout_s * 1000))
         self._pid = 0
         self._take(engine)
         counts = (ctypes.c_uint64 * len(COUNTS))()
         engine.psc_counts(counts, len(COUNTS))
-        self.counts = dict(zip(COUNTS, counts, strict=True))
-        self.counts["buffers_missing"] = max(missing, 0)
+        self.counts = dict(zip(COUNTS, counts, strict=True)) | {"buffers_missing": max(missing, 0)}
         records, self._records = self._records, {}
-        clock = Clock(self._anchors or [Anchor(0, 0, 0)])
-        raw, rows = decode(records, names_of(engine), clock, lambda domain, call: _call_name(engine, domain, call))
+        names = names_of(engine)
         engine.psc_clear()
+        return partial(self._decode, engine, records, names, Clock(self._anchors or [Anchor(0, 0, 0)]))
+
+    def _decode(
+        self, engine: ctypes.CDLL, records: dict[int, list[NDArray[Any]]], names: list[str], clock: Clock
+    ) -> RawTrace:
+        raw, rows = decode(records, names, clock, partial(_call_name, engine))
         self.counts |= rows
         raw.num_bytes = self.counts["bytes"]
         raw.remarks += self._review(records, clock)
         return raw
+
+    def _synchronize(self) -> None:
+        """Wait for torch's device, unless torch never used one or captures a graph, which this would break."""
+        cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+        try:
+            if cuda is not None and cuda.is_initialized() and not cuda.is_current_stream_capturing():
+                cuda.synchronize()
+        except Exception as error:  # the user's kernels may have failed: that is theirs to see
+            self._problem(f"the device could not be synchronised: {type(error).__name__}")
 
     def push(self, external_id: int) -> None:
         """Give this thread's CUDA calls the external id ``external_id`` until ``pop``; nests."""
