@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from profsuite.collector import annotate
 from profsuite.collector.recording import RawBuilder
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ CATEGORY = "user_annotation"
 class DataLoaderChannel:
     """Each ``next`` of a torch DataLoader is a slice ``enumerate(DataLoader)#…__next__``, as Kineto names it.
 
-    ``recorded`` says whether something else records this batch's mark on the calling thread already; by
-    default whether torch.profiler is on.  About 1 µs a batch.
+    ``recorded`` says whether something else records torch's own mark of this batch already; by default whether
+    torch.profiler or the recorder runs.  About 1 µs a batch.
     """
 
     name = "dataloader"
@@ -38,13 +39,11 @@ class DataLoaderChannel:
         """Wrap ``__next__`` of the loaders' iterators."""
         if self._waits is not None:
             return
-        from torch.autograd import profiler
         from torch.utils.data import dataloader
 
         self.problems, self.overhead_ns = [], 0
-        recorded = self._recorded
-        if recorded is None:
-            recorded = lambda: bool(getattr(profiler, "_is_profiler_enabled", False))  # noqa: E731
+        # Where annotations are heard, so are torch's marks.
+        recorded = self._recorded or annotate._recording
         self._pid, self._waits = os.getpid(), []
         self._class: Any = vars(dataloader)["_BaseDataLoaderIter"]
         self._original = self._class.__next__

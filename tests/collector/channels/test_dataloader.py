@@ -13,6 +13,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter  # noqa: E402
 
 from profsuite.analyzers.host_calls import INPUT, host_classes  # noqa: E402
 from profsuite.collector.channels.dataloader import DataLoaderChannel  # noqa: E402
+from profsuite.collector.recorder import Recorder, available  # noqa: E402
 
 ORIGINAL = _BaseDataLoaderIter.__next__
 
@@ -64,11 +65,20 @@ def test_what_a_profiler_records_is_not_repeated():
     assert sum(event.name.startswith("enumerate(DataLoader)#") for event in profiler.events()) == 4
 
 
-def test_what_the_recorder_records_is_not_repeated():
-    channel = DataLoaderChannel(recorded=lambda: True)
+def test_what_the_recorder_records_is_not_repeated(to_trace):
+    recorder = Recorder.load(wait=True) if available() else None
+    if recorder is None:
+        pytest.skip("the recorder is not built here")
+    channel = DataLoaderChannel()
     channel.start()
-    list(DataLoader(Slow()))
+    recorder.start()
+    try:
+        list(DataLoader(Slow()))
+    finally:
+        raw = recorder.stop()
     assert channel.stop() is None
+    names = to_trace(raw).to_pandas("slice")["name"]
+    assert names.str.startswith("enumerate(DataLoader)#").sum() == 4
 
 
 def test_an_error_of_the_dataset_passes(to_trace):
