@@ -63,7 +63,7 @@ struct Thread {
 struct FarEnd {
   uint64_t key;
   uint64_t time;
-  uint64_t rf_thread;
+  uint64_t rf_thread; // RecordFunction's number of the thread that made the span
   int passes;
 };
 
@@ -122,6 +122,10 @@ struct Session {
           close(stack, key, time); // without its start: begun before the session, or over the limit
           break;
         case Record::FAR_END:
+          if (close(stack, key, time)) {
+            thread.closed_afar.fetch_add(1, std::memory_order_relaxed);
+            break;
+          }
           far_ends.push_back({key, time, word(1) & THREAD_MASK, 0});
           break;
         case Record::COLLECTIVE:
@@ -141,12 +145,10 @@ struct Session {
 
   bool close(std::vector<Open>& stack, uint64_t key, uint64_t time) {
     for (size_t i = stack.size(); i-- > 0;) {
-      if (stack[i].key == key) {
-        Row& row = rows[stack[i].row];
-        row.end = time > row.start ? time : row.start;
-        if (row.end == 0) {
-          row.end = 1;
-        }
+      Row& row = rows[stack[i].row];
+      // A span that began later at the same address is another one.
+      if (stack[i].key == key && row.start <= time) {
+        row.end = time;
         stack.erase(stack.begin() + static_cast<std::ptrdiff_t>(i));
         return true;
       }
@@ -154,22 +156,37 @@ struct Session {
     return false;
   }
 
-  // A far end may be drained before its start: it waits for some passes.
+  // A far end may be drained before its start: it waits for some passes.  Most spans began on the thread that
+  // made them; a work of c10d may be made, begin and end on three.
   template <class FindThread>
   void close_far(FindThread&& find_thread) {
     size_t kept = 0;
     for (FarEnd& end : far_ends) {
-      const auto thread = thread_of.find(end.rf_thread);
-      if (thread != thread_of.end() && close(open[thread->second], end.key, end.time)) {
-        if (ThreadState* state = find_thread(thread->second)) {
+      const auto try_thread = [&](uint32_t index) {
+        const auto stack = open.find(index);
+        if (stack == open.end() || !close(stack->second, end.key, end.time)) {
+          return false;
+        }
+        if (ThreadState* state = find_thread(index)) {
           state->closed_afar.fetch_add(1, std::memory_order_relaxed);
         }
-      } else if (++end.passes < 3) {
+        return true;
+      };
+      const auto maker = thread_of.find(end.rf_thread);
+      bool done = maker != thread_of.end() && try_thread(maker->second);
+      if (!done && ++end.passes == FAR_END_PASSES) {
+        for (auto it = open.begin(); it != open.end() && !done; ++it) {
+          done = try_thread(it->first);
+        }
+      }
+      if (!done && end.passes < FAR_END_PASSES) {
         far_ends[kept++] = end;
       }
     }
     far_ends.resize(kept);
   }
+
+  static constexpr int FAR_END_PASSES = 3;
 };
 
 } // namespace profsuite
