@@ -141,6 +141,7 @@ class Writer:
         self._written_rows = -1
         self._queue: queue.SimpleQueue[Callable[[], RawTrace] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._claiming = threading.Lock()
 
     def put(self, item: Callable[[], RawTrace]) -> None:
         """Hand over a finished part."""
@@ -162,19 +163,24 @@ class Writer:
 
     def json_path(self, number: int) -> Path:
         """Where Kineto's JSON of a window goes until it becomes part of the run folder; on the writer's thread."""
+        return self.beside() / f"window_{number}.json"
+
+    def beside(self) -> Path:
+        """A folder whose files become part of the run folder; ``OSError`` if it cannot be made."""
         self._claim()
         self._beside().mkdir(exist_ok=True)
-        return self._beside() / f"window_{number}.json"
+        return self._beside()
 
     def _claim(self) -> Path:
-        if self.rank is None:
-            self.rank = current_rank()
-        if self.folder is None:
-            self.folder = claim(self.path, self.rank, job_name())
-        return self.folder
+        with self._claiming:
+            if self.rank is None:
+                self.rank = current_rank()
+            if self.folder is None:
+                self.folder = claim(self.path, self.rank, job_name())
+            return self.folder
 
     def _beside(self) -> Path:
-        return self.path / ".none" if self.folder is None else self.folder.with_name(f".{self.folder.name}.json")
+        return self.path / ".none" if self.folder is None else self.folder.with_name(f".{self.folder.name}.files")
 
     def trace(self) -> Trace:
         """All that was recorded so far."""
@@ -214,7 +220,7 @@ class Writer:
         try:
             folder = self._claim()
             self._trace = self._assembled()
-            replace(self._trace, folder, self._facts(), sorted(self._beside().glob("*.json")))
+            replace(self._trace, folder, self._facts(), sorted(self._beside().glob("*")))
             self._written_rows = self._trace.num_rows("slice")
         except Exception as error:
             self._fail(f"{self.folder or self.path}: nothing more is written there: {error}")

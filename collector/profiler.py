@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import time
 import traceback
@@ -100,6 +99,7 @@ class Profile:
     def __init__(self, path: Path, config: Config) -> None:
         self.path = path
         self.config = config
+        self.script: str | None = None
         self.notes: list[str] = list(config.oddities)
         self._schedule: AnySchedule = config.schedule or EverySteps()
         self._writer = Writer(path, config.rank, self.facts)
@@ -137,7 +137,8 @@ class Profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not isinstance(error, GeneratorExit):
+        regular = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
+        if error is not None and not regular:
             self._note(f"ended by {type(error).__name__} in the training code")
         self.stop()
 
@@ -161,7 +162,7 @@ class Profile:
         refuse_if_busy()
         self._pid = os.getpid()
         self._choose_engine()
-        self._origin = provenance()
+        self._origin = provenance(self.script)
         _active = self
         self._recording = True
         self._started_ns = time.time_ns()
@@ -249,15 +250,15 @@ class Profile:
         self._engine = config.engine
         if config.engine == "cupti":
             self._cupti = _load_cupti(config)
-        if config.engine in ("auto", "recorder") or config.background:
-            if config.engine == "recorder" or config.background or not (config.wants_kineto or _has_gpu()):
-                self._recorder, why = _load_recorder(config)
-                if self._recorder is None:
-                    self._note(f"the recorder is not in use ({why}); Kineto records instead, at a higher cost")
+        deep = config.wants_kineto or _has_gpu() or config.schedule is not None
+        light = config.engine == "recorder" or (config.engine == "auto" and not deep)
+        if light or (config.background and config.engine != "cupti"):
+            self._recorder, why = _load_recorder()
+            if self._recorder is None:
+                instead = "Kineto records instead, at a higher cost" if light else "nothing is recorded between windows"
+                self._note(f"the recorder is not in use ({why}); {instead}")
         if config.engine in ("auto", "recorder"):
-            scheduled = config.schedule is not None and config.engine == "auto"
-            deep = config.wants_kineto or _has_gpu() or scheduled
-            self._engine = "kineto" if self._recorder is None or (config.engine == "auto" and deep) else "recorder"
+            self._engine = "recorder" if light and self._recorder is not None else "kineto"
         if self._engine == "kineto":
             self._extension, why = _load_extension()
             if self._extension is None:
@@ -283,9 +284,11 @@ class Profile:
             self._open()
         elif self.config.background and self._recorder is not None and not self._recorder_open:
             self._open_recorder()
-        if self._recorder_open and time.time_ns() - self._opened_ns > ROTATE_NS:
-            self._close_recorder()
-            self._open_recorder()
+        if self._recorder_open:
+            self._recorder.refresh()
+            if time.time_ns() - self._opened_ns > ROTATE_NS:
+                self._opened_ns = time.time_ns()
+                self._keep_recorded(self._recorder.take())
 
     def _open(self) -> None:
         if self._engine == "kineto":
@@ -344,7 +347,7 @@ class Profile:
         return raw
 
     def _open_recorder(self) -> None:
-        self._recorder.start()
+        self._recorder.start(shapes=self.config.shapes)
         self._recorder_open = True
         self._opened_ns = time.time_ns()
         self._num_windows += 1
@@ -352,12 +355,13 @@ class Profile:
     def _close_recorder(self) -> None:
         begin = time.perf_counter_ns()
         self._recorder_open = False
-        raw = self._recorder.stop()
+        self._keep_recorded(self._recorder.stop())
         self._cost["stop"].append(time.perf_counter_ns() - begin)
-        if raw is not None:
-            known = {key for key, _ in raw.header}
-            raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
-            self._writer.put(lambda: raw)
+
+    def _keep_recorded(self, raw: RawTrace) -> None:
+        known = {key for key, _ in raw.header}
+        raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
+        self._writer.put(lambda: raw)
 
     # ---------------------------------------------------------------- steps
     def _open_mark(self) -> None:
@@ -410,7 +414,7 @@ class Profile:
 
     # ---------------------------------------------------------------- side channels
     def _start_channels(self) -> None:
-        self._channels, notes = _make_channels(self.config.channels)
+        self._channels, notes = _make_channels(self.config.channels, self._writer.beside)
         for note in notes:
             self._note(note)
         for channel in self._channels:
@@ -499,28 +503,29 @@ def _has_gpu() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _load_recorder(config: Config) -> tuple[Any, str]:
+def _load_recorder() -> tuple[Any, str]:
     """The recorder, or None and why not."""
     try:
-        module = import_module("profsuite.collector.recorder")
-        recorder = module.Recorder.load(wait=False)
+        from profsuite.collector import build
+        from profsuite.collector.recorder import Recorder
+
+        recorder = Recorder.load(wait=False)
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"
     if recorder is None:
-        return None, "its extension is not built yet; it is being built for the next run"
-    if hasattr(recorder, "shapes"):
-        recorder.shapes = config.shapes
+        return None, build.why_not("recorder") or "its extension does not load"
     return recorder, ""
 
 
 def _load_extension() -> tuple[Any, str]:
     """The extractor, or None and why not."""
     try:
-        module = import_module("profsuite.collector.build")
-        extension = module.load("extract", wait=False)
+        from profsuite.collector import build
+
+        extension = build.load("extract", wait=False)
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"
-    return extension, "the extension is not built yet; it is being built for the next run" if extension is None else ""
+    return extension, (build.why_not("extract") or "the extension does not load") if extension is None else ""
 
 
 def _load_cupti(config: Config) -> Any:
@@ -531,19 +536,14 @@ def _load_cupti(config: Config) -> Any:
         raise ProfsuiteError(said) from error
 
 
-def _make_channels(names: tuple[str, ...]) -> tuple[list[Any], list[str]]:
+def _make_channels(names: tuple[str, ...], folder: Callable[[], Path]) -> tuple[list[Any], list[str]]:
     """The side channels of these names, and what is to be said of those that cannot be."""
-    try:
-        make = import_module("profsuite.collector.channels.registry").make
-    except ImportError:
-        return [], []
+    from profsuite.collector.channels.registry import make
+
     channels, notes = [], []
     for name in names:
         try:
-            channels.append(make(name))
+            channels.append(make(name, folder))
         except Exception as error:
             notes.append(f"{name}: {type(error).__name__}: {error}")
     return channels, notes
-
-
-assert sys.version_info >= (3, 11)

@@ -7,6 +7,11 @@
 //
 // The walk needs no Python object and runs without the GIL.
 
+// torch's headers show what needs Kineto only with this; a torch without it does not link, and is not served.
+#ifndef USE_KINETO
+#define USE_KINETO
+#endif
+
 #include <Python.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/collection.h>

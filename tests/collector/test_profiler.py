@@ -51,7 +51,9 @@ def test_a_schedule(tmp_path, model):
     assert prof.folder == tmp_path / "run" / "rank_0"
     assert step_numbers(profsuite.load(prof.folder)) == [2, 3, 6, 7]
     assert profsuite.load(tmp_path / "run").num_rows("slice") == prof.trace.num_rows("slice")
-    stepless = [name for name, step in zip(names(prof.trace), prof.trace.array("slice", "step_id"), strict=True) if step < 0]
+    stepless = [
+        name for name, step in zip(names(prof.trace), prof.trace.array("slice", "step_id"), strict=True) if step < 0
+    ]
     assert not [name for name in stepless if not name.startswith("PyTorch Profiler")]
     assert prof.trace.info.rank == 0
     assert prof.trace.info.reader == "collector"
@@ -192,7 +194,7 @@ def test_ranks_of_one_job_share_a_folder(tmp_path, model, monkeypatch):
 
 def test_two_at_once_are_refused(tmp_path, model):
     with profsuite.profile(tmp_path / "run", **DEEP) as prof:
-        with pytest.raises(BusyError, match="profsuite.profile is recording already"):
+        with pytest.raises(BusyError, match=r"profsuite\.profile is recording already"):
             profsuite.profile(tmp_path / "other", **DEEP).start()
         model()
         prof.step()
