@@ -16,12 +16,11 @@ from profsuite import __version__
 
 HIDDEN: Final = "(left out)"
 
-SECRET_NAME: Final = re.compile(
-    r"(?:^|[^a-z])(?:.*(?:secret|token|passw|passphrase|credential|private|apikey|api_key|api-key|access_?key|auth"
-    r"|cookie|session|signature|bearer|dsn|webhook|license|salt|cert)|pwd|pass|key|pat|sas)(?:$|[^a-z])?",
-    re.IGNORECASE,
+SECRET_WORDS: Final = frozenset(
+    "key keys token pwd pass pat sas auth bearer cookie session dsn salt cert private signature".split()
 )
-"""Names of variables and options whose values are never stored."""
+SECRET_PARTS: Final = ("secret", "passw", "passphrase", "credential", "apikey", "accesskey", "authtoken", "webhook")
+"""Words, and parts of words, in names of variables and options whose values are never stored."""
 
 SECRET_VALUE: Final = re.compile(
     r"(?:sk|pk|rk|hf|gh[pousr]|github_pat|glpat|xox[abprs]|npm|pypi|ya29|dop_v1|wandb)[-_][A-Za-z0-9_-]{8,}"
@@ -132,7 +131,8 @@ def without_login(url: str | None) -> str | None:
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable or option of this name may hold a secret."""
-    return SECRET_NAME.search(name) is not None
+    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return any(part in spread for part in SECRET_PARTS) or bool(set(re.findall(r"[a-z]+", spread)) & SECRET_WORDS)
 
 
 def looks_secret(value: str) -> bool:
