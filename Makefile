@@ -12,7 +12,7 @@ SCANNER := $(wildcard src/profsuite/trace/*.[ch])
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check
 PYTEST ?= $(BIN)/python -m pytest -n auto
 
-.PHONY: help demo test test-lowest check format bench fuzz docs dist clean
+.PHONY: help demo test gpu-test test-lowest check format bench fuzz docs dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -40,6 +40,9 @@ demo: $(VENV)/.use ## generate a sample trace and analyse it
 
 test: $(VENV)/.dev ## install and run all tests
 	$(PYTEST)
+
+gpu-test: $(VENV)/.dev ## the tests that need a GPU and a CUDA build of torch in .venv
+	$(BIN)/python -m pytest -m gpu -v
 
 test-lowest: ## run the tests with the lowest versions that pyproject.toml allows
 	@$(MAKE) --no-print-directory VENV=build/lowest build/lowest/.lowest
