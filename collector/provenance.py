@@ -16,9 +16,10 @@ from profsuite import __version__
 
 HIDDEN: Final = "(left out)"
 
-SECRET_WORDS: Final = frozenset(
-    "key keys token pwd pass pat sas auth bearer cookie session dsn salt cert private signature".split()
-)
+SECRET_WORDS: Final = frozenset((
+    "key", "keys", "token", "pwd", "pass", "pat", "sas", "auth", "bearer", "cookie", "session", "dsn", "salt", "cert",
+    "private", "signature",
+))  # fmt: skip
 SECRET_PARTS: Final = ("secret", "passw", "passphrase", "credential", "apikey", "accesskey", "authtoken", "webhook")
 """Words, and parts of words, in names of variables and options whose values are never stored."""
 

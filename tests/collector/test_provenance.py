@@ -29,7 +29,9 @@ def test_names_of_secrets(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["NCCL_DEBUG", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "--lr", "--epochs", "RANK", "MASTER_PORT", "--keyframe", "--max-tokens", "TOKENIZERS_PARALLELISM", "--compass"]
+    "name",
+    ["NCCL_DEBUG", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "--lr", "--epochs", "RANK", "MASTER_PORT", "--keyframe",
+     "--max-tokens", "TOKENIZERS_PARALLELISM", "--compass"],
 )  # fmt: skip
 def test_names_of_no_secrets(name):
     assert not is_secret_name(name)
@@ -75,7 +77,8 @@ def test_command_lines():
 
 def test_environment_holds_only_what_matters():
     given = {
-        "NCCL_DEBUG": "INFO", "RANK": "3", "HOME": "/home/x", "MY_SETTING": "1", "WANDB_API_KEY": "abc", "TORCH_AUTH": "s",
+        "NCCL_DEBUG": "INFO", "RANK": "3", "HOME": "/home/x", "MY_SETTING": "1", "WANDB_API_KEY": "abc",
+        "TORCH_AUTH": "s",
         "NCCL_CONF": RANDOM, "OMP_NUM_THREADS": "4", "PYTORCH_ALLOC_CONF": "expandable_segments:True",
     }  # fmt: skip
     assert environment(given) == {
