@@ -58,7 +58,7 @@ class Config:
             raise ValueError(f"engine must be one of {', '.join(get_args(Engine))}, not {self.engine!r}")
         if self.schedule is not None and not isinstance(self.schedule, Schedule | EverySteps):
             raise ValueError(f"schedule must come from profsuite.schedule or be None, not {self.schedule!r}")
-        if isinstance(self.channels, str):
+        if not isinstance(self.channels, tuple):
             raise ValueError(f"channels must be a tuple of names, not {self.channels!r}")
         for name in self.channels:
             if name not in CHANNELS:

@@ -56,10 +56,11 @@ class OptimizerSteps:
         self.count = 0
 
     def __enter__(self) -> OptimizerSteps:
-        from torch.autograd.profiler import record_function
+        from torch.autograd import profiler
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         handle = register_optimizer_step_post_hook(self._stepped)
+        record_function: Any = profiler.record_function
         leave = record_function.__exit__
 
         def leave_and_step(annotation: Any, *error: Any) -> Any:

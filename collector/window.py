@@ -46,7 +46,7 @@ def active_profiler() -> str | None:
     from torch.autograd import profiler
 
     kind = getattr(torch._C._autograd._profiler_type(), "name", "NONE")
-    if kind == "NONE" and not torch.autograd._profiler_enabled():
+    if kind == "NONE" and not torch._C._autograd._profiler_enabled():
         # Set for sessions of other threads, and for those that watch all threads.
         return "torch.profiler (on another thread)" if getattr(profiler, "_is_profiler_enabled", False) else None
     return {"NVTX": "torch.autograd.profiler.emit_nvtx", "ITT": "torch.autograd.profiler.emit_itt"}.get(
@@ -117,7 +117,7 @@ class Window:
 
         config = self.config
         experimental = _ExperimentalConfig(profile_all_threads=True) if config.all_threads else None
-        known = torch.autograd._supported_activities()
+        known = torch._C._autograd._supported_activities()
         device = next(
             (
                 name
@@ -317,7 +317,8 @@ def device_properties() -> list[dict[str, Any]]:
     """The CUDA devices, with Kineto's keys; empty without a GPU."""
     import torch
 
-    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    cuda: Any = torch.cuda
+    if not cuda.is_available() or not cuda.is_initialized():
         return []
     names = {
         "name": "name",
