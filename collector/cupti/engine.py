@@ -140,6 +140,15 @@ def available(config: CuptiConfig | None = None) -> str | None:
     return None
 
 
+def status() -> str:
+    """One line for ``profsuite doctor``: whether the engine can record here, else what is missing."""
+    if reason := available():
+        return f"not in use: {reason}"
+    if native.built() is None:
+        return f"not compiled yet (profsuite doctor --build); it will use {native.find_library()}"
+    return f"compiled; uses {native.find_library()}"
+
+
 class CuptiEngine:
     """Records GPU activity from ``start`` to ``stop``; may be started again.
 

@@ -149,8 +149,8 @@ def header_folders() -> Iterator[Path]:
 def _libraries() -> Iterator[Path]:
     for package in _wheels():
         yield from sorted((package / "lib").glob("libcupti.so.*"))
-    if (spec := find_spec("torch")) and spec.origin:
-        yield from sorted((Path(spec.origin).parent / "lib").glob("libcupti*.so.*"))
+    for folder in _package("torch"):
+        yield from sorted((folder / "lib").glob("libcupti*.so.*"))
     for root in _toolkits():
         for folder in (root / "extras" / "CUPTI" / "lib64", root / "lib64"):
             yield from sorted(folder.glob("libcupti.so.*"))
@@ -158,10 +158,17 @@ def _libraries() -> Iterator[Path]:
 
 def _wheels() -> Iterator[Path]:
     """The folders of NVIDIA's wheels that may hold CUPTI, the one for torch's CUDA first."""
-    spec = find_spec("nvidia")
-    roots = [Path(root) for root in (spec.submodule_search_locations or [])] if spec else []
     folders = ["cu13", "cuda_cupti"] if _torch_major() == 13 else ["cuda_cupti", "cu13"]
-    yield from (root / folder for root in roots for folder in folders if (root / folder).is_dir())
+    yield from (root / folder for root in _package("nvidia") for folder in folders if (root / folder).is_dir())
+
+
+def _package(name: str) -> list[Path]:
+    """The folders of an installed package, which is not imported."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):  # something odd stands in its place
+        return []
+    return [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
 
 
 def _toolkits() -> Iterator[Path]:

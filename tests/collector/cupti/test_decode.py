@@ -181,13 +181,13 @@ def check(split_result, data):
     assemble(raw, "garbage", "cupti")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.binary(max_size=600))
 def test_garbage(split, data):
     check(split(data, SIZES), data)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seed=st.integers(0, 2**32), cut=st.integers(0, 200), flips=st.integers(0, 8))
 def test_records_with_garbage_in_their_fields(split, seed, cut, flips):
     random = np.random.default_rng(seed)
