@@ -19,14 +19,18 @@ EXTRAS = {
 
 EXAMPLES = examples(
     "profsuite doctor",
+    "profsuite doctor --build",
 )
 
 
 @click.command("doctor", epilog=EXAMPLES)
-def command() -> None:
-    """Show versions, the reader in use, the cache."""
+@click.option("--build", is_flag=True, help="Compile what the collector lacks, now.")
+def command(build: bool) -> None:
+    """Show versions, the reader and the recorder in use, the cache."""
     from profsuite import __version__
 
+    if build:
+        build_extensions()
     rows = [
         ("profsuite", __version__),
         ("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})"),
@@ -36,6 +40,7 @@ def command() -> None:
             (name, version(name) or f"not installed: {use} (pip install 'profsuite[{extra}]')")
             for name, (extra, use) in EXTRAS.items()
         ),
+        ("recorder", recorder()),
         ("gpu", gpu()),
         ("cache", cache()),
     ]
@@ -59,6 +64,32 @@ def reader() -> str:
     if util.find_spec("profsuite.trace._scanner") is None:
         return "in Python: the C scanner was not built; install a C compiler, then profsuite again"
     return f"in Python: the C scanner does not load ({MISSING})"
+
+
+def build_extensions() -> None:
+    """Build every extension of the collector, those as well that failed before; say what came of each."""
+    from profsuite.collector.build import EXTENSIONS, BuildError, build_now
+
+    failed = False
+    for name in EXTENSIONS:
+        click.echo(f"building {name} …", err=True)
+        try:
+            build_now(name)
+        except BuildError as error:
+            failed = True
+            click.echo(str(error), err=True)
+    if failed:
+        click.echo("without it the collector records with Kineto, at a higher cost", err=True)
+
+
+def recorder() -> str:
+    """Whether the collector's recorder is built, and if not, why."""
+    if util.find_spec("torch") is None:
+        return "not in use: torch is not installed"
+    from profsuite.collector.recorder import available
+
+    found = available()
+    return "built: recording costs a third of what Kineto costs" if found else f"not in use: {found.why}"
 
 
 def gpu() -> str:
