@@ -109,6 +109,8 @@ _OF_EVENTS: Final = (1, 2)
 
 _GRIDS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 
+_WARP: Final = 32
+
 _DRIVER_DOMAIN, _RUNTIME_DOMAIN = 1, 2
 """CUpti_CallbackDomain."""
 _CALL_VERSION = re.compile(r"_v\d+$")
@@ -119,23 +121,30 @@ def decode(
     names: Sequence[str],
     clock: Clock,
     call_name: Callable[[int, int], str | None],
+    processors: Mapping[int, int] | None = None,
 ) -> tuple[RawTrace, dict[str, int]]:
     """The trace of a session's records, and how many rows of each category it has.
 
     ``records[kind]`` are structured arrays of ``DTYPES[kind]``, ``names[n - 1]`` is the kernel name of number n,
-    ``call_name(domain, id)`` the name of a CUDA call.  Records that never ended (a forced flush hands those out) are
+    ``call_name(domain, id)`` the name of a CUDA call, ``processors`` how many multiprocessors each device has, for
+    blocks and warps a multiprocessor.  Records that never ended (a forced flush hands those out) are
     left out and counted as ``incomplete``.  Rows come kind by kind, in the order in which CUPTI gave them.
     """
-    return _Decoder(records, names, clock, call_name).run()
+    return _Decoder(records, names, clock, call_name, processors or {}).run()
 
 
 class _Decoder:
     """Decodes chunk by chunk, so that a chunk's columns stay in the cache."""
 
     def __init__(
-        self, records: Records, names: Sequence[str], clock: Clock, call_name: Callable[[int, int], str | None]
+        self,
+        records: Records,
+        names: Sequence[str],
+        clock: Clock,
+        call_name: Callable[[int, int], str | None],
+        processors: Mapping[int, int],
     ) -> None:
-        self.records, self.clock, self.call_name = records, clock, call_name
+        self.records, self.clock, self.call_name, self.processors = records, clock, call_name, processors
         self.build = RawBuilder()
         self.counts: dict[str, int] = {"incomplete": 0}
         self.names = np.append(np.int32(-1), self.build.codes("name", names))  # by a record's number
@@ -244,7 +253,7 @@ class _Decoder:
         number = records["name"]
         known = number < len(self.names)
         name = self.names[number if known.all() else np.where(known, number, 0)]
-        more = {field: records[field] for field in _GRIDS}
+        more: dict[str, NDArray[Any]] = {field: records[field] for field in _GRIDS}
         more["registers"] = records["registers"]
         shared = records["static_shared"].astype(np.int64)
         shared += records["dynamic_shared"]
@@ -252,7 +261,20 @@ class _Decoder:
         if queued.any():
             # Only with latency time stamps; else 0, which is no time.
             more["queued"] = np.where(queued > 0, self.clock.to_epoch(queued), NULL_INT64)
+        if self.processors:
+            more |= self._per_processor(records)
         self._device_slices(records, "kernel", name, **more, shared_memory=shared)
+
+    def _per_processor(self, records: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+        """Blocks and warps a multiprocessor, as Kineto computes them: of the whole grid."""
+        num = _mapped(records["device"].astype(np.int64), lambda device: self.processors.get(device, 0)).astype(float)
+        num[num == 0] = np.nan
+        blocks: NDArray[np.float64] = 1.0 / num
+        threads: NDArray[np.float64] = np.full(len(records), 1.0 / _WARP)
+        for axis in "xyz":
+            blocks = blocks * records[f"grid_{axis}"]
+            threads = threads * records[f"block_{axis}"]
+        return {"blocks_per_sm": blocks, "warps_per_sm": blocks * threads}
 
     def _copies(self, records: NDArray[Any]) -> None:
         def name(key: int) -> int:

@@ -7,6 +7,7 @@ it.  ``start`` refuses when the other is there, and ``stop`` says so when CUPTI 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import weakref
@@ -247,15 +248,24 @@ class CuptiEngine:
         records, self._records = self._records, {}
         names = names_of(engine)
         engine.psc_clear()
-        return partial(self._decode, engine, records, names, Clock(self._anchors or [Anchor(0, 0, 0)]))
+        clock = Clock(self._anchors or [Anchor(0, 0, 0)])
+        return partial(self._decode, engine, records, names, clock, _device_properties())
 
     def _decode(
-        self, engine: ctypes.CDLL, records: dict[int, list[NDArray[Any]]], names: list[str], clock: Clock
+        self,
+        engine: ctypes.CDLL,
+        records: dict[int, list[NDArray[Any]]],
+        names: list[str],
+        clock: Clock,
+        devices: list[dict[str, Any]],
     ) -> RawTrace:
-        raw, rows = decode(records, names, clock, partial(_call_name, engine))
+        processors = {device["id"]: device["numSms"] for device in devices if "numSms" in device}
+        raw, rows = decode(records, names, clock, partial(_call_name, engine), processors)
         self.counts |= rows
         raw.num_bytes = self.counts["bytes"]
         raw.remarks += self._review(records, clock)
+        if devices:
+            raw.header.append(("deviceProperties", json.dumps(devices)))
         return raw
 
     def _synchronize(self) -> None:
@@ -369,6 +379,18 @@ _KIND_WORDS: Final = {
     RUNTIME: "runtime calls", DRIVER: "driver calls", SYNCHRONIZATION: "waits", CUDA_EVENT: "events",
     OVERHEAD: "overhead", EXTERNAL_CORRELATION: "the ops of launches", GRAPH_TRACE: "graphs",
 }  # fmt: skip
+
+
+def _device_properties() -> list[dict[str, Any]]:
+    """The devices, with Kineto's keys, where torch knows them; empty where it was not imported."""
+    if "torch" not in sys.modules:
+        return []
+    from profsuite.collector import window
+
+    try:
+        return window.device_properties()
+    except Exception:  # a device in a bad state must not cost the trace
+        return []
 
 
 def check_layout(engine: ctypes.CDLL) -> None:

@@ -191,6 +191,52 @@ def test_quiet_calls_and_driver_calls_that_do_not_launch_are_left_out(sim, make_
     assert sim.num_enabled() == 0
 
 
+def test_devices_that_torch_knows(sim, make_engine, exact, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    devices = [{"id": 0, "name": "Simulated", "numSms": 132}]
+    monkeypatch.setattr("profsuite.collector.window.device_properties", lambda: devices)
+    engine = make_engine()
+    engine.start()
+    sim.kernel("k", 1000, 1100, grid=(66, 2, 2), block=(128, 2, 1), correlation=1)
+    sim.kernel("of a device that torch does not know", 1000, 1100, device=3, correlation=2)
+    trace = assemble(engine.stop(), "session", "cupti")
+    kernel = trace.table("kernel").to_pydict()
+    assert kernel["blocks_per_sm"] == [2.0, None]
+    assert kernel["warps_per_sm"] == [16.0, None]
+    assert trace.info.devices == tuple(devices)
+    assert "no_device_properties" not in trace.table("health").column("kind").to_pylist()
+
+
+def test_torch_is_synchronised_before_the_end_unless_it_captures(sim, make_engine, monkeypatch):
+    done = []
+    state = {"initialized": True, "capturing": False}
+    cuda = types.SimpleNamespace(
+        is_initialized=lambda: state["initialized"],
+        is_current_stream_capturing=lambda: state["capturing"],
+        is_available=lambda: False,
+        synchronize=lambda: done.append(sim.kernel("in flight", 10, 20)),
+    )
+    torch = types.ModuleType("torch")
+    torch.cuda = cuda
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    def session(**settings):
+        engine = make_engine(**settings)
+        engine.start()
+        return len(slices(engine.stop())), engine.problems
+
+    assert session() == (1, [])
+    assert session(synchronize=False) == (0, [])
+    state["capturing"] = True
+    assert session() == (0, [])
+    state.update(capturing=False, initialized=False)
+    assert session() == (0, [])
+    state["initialized"] = True
+    cuda.synchronize = lambda: 1 / 0
+    assert session() == (0, ["the device could not be synchronised: ZeroDivisionError"])
+    assert len(done) == 1
+
+
 def test_a_call_without_a_name_has_its_number(sim, make_engine):
     engine = make_engine()
     engine.start()

@@ -74,7 +74,10 @@ def test_a_loaded_libcupti_is_found(sim, make_engine):
     assert "libcupti-simulated" in str(library._loaded_library())
 
 
-def test_many_ranks_compile_once(headers, tmp_path):
+def test_many_ranks_compile_once(tmp_path):
+    headers = library.find_headers()
+    if headers is None or library.compiler() is None:
+        pytest.skip("no CUPTI headers, or no C++ compiler")
     compiler = tmp_path / "slow-g++"
     compiler.write_text(f'#!/bin/sh\necho compiled >> {tmp_path}/log\nsleep 0.3\nexec {library.compiler()} "$@"\n')
     compiler.chmod(0o755)
