@@ -51,6 +51,8 @@ _COLLECTIVES: Final = {
 }  # fmt: skip
 """c10d's ops, and what the NCCL backend calls them in a trace."""
 
+_EVALUATE: Final = "autograd::engine::evaluate_function: "
+
 _STEP_NS: Final = 1_000_000
 """A wall clock that moved further than this against the monotonic one was set, not slewed."""
 
@@ -177,8 +179,10 @@ class Recorder:
             },
         )
         rows = np.flatnonzero(~is_user)
-        sequence = columns["sequence"][rows]
-        forward = columns["forward_thread"][rows]
+        order = np.lexsort((-columns["dur"][rows], columns["ts"][rows], columns["thread"][rows]))
+        source = _evaluated(taken["names"], columns["name"][rows], order)
+        sequence = columns["sequence"][rows][source]
+        forward = columns["forward_thread"][rows][source]
         inputs = columns["inputs"][rows]
         out.append(
             "op",
@@ -277,6 +281,23 @@ def _texts(out: RawBuilder, pool: str, texts: list[str], number: NDArray[np.int3
         codes[i] = out.code(pool, texts[i])
     found: NDArray[np.int32] = codes[number]  # number -1: the last, none
     return found
+
+
+def _evaluated(names: list[str], name: NDArray[np.int32], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each op the op whose sequence number it has: itself, but for the engine the node that it evaluates.
+
+    RecordFunction gives the engine's ``evaluate_function: …Backward0`` no number; Kineto takes that of the node, which
+    is the next op on the thread.  ``order``: the ops by thread and time.
+    """
+    source = np.arange(len(name))
+    first: dict[str, int] = {}  # a name is interned once for each scope
+    same = np.array([first.setdefault(text, i) for i, text in enumerate(names)], np.int64)
+    node = np.array([first.get(text.removeprefix(_EVALUATE), -1) for text in names], np.int64)
+    node[node == same] = -1  # no evaluation
+    at, after = order[:-1], order[1:]
+    is_node = (node[name[at]] >= 0) & (node[name[at]] == same[name[after]])
+    source[at[is_node]] = after[is_node]
+    return source
 
 
 def _distributed() -> Any:

@@ -62,9 +62,9 @@ def test_recorder_sees_them(recorder: Any) -> None:
 
 def test_torch_profiler_sees_them_and_the_recorder_once(recorder: Any) -> None:
     recorder.start()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        with profsuite.annotate("seen"):
-            torch.ones(1)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as profiler, profsuite.annotate("seen"):
+        torch.ones(1)
     raw = recorder.stop()
     assert "seen" in {event.key for event in profiler.key_averages()}
     assert names(raw).count("seen") == 1

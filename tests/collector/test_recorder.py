@@ -340,7 +340,7 @@ def test_a_thousand_recordings_leave_nothing(recorder: Recorder) -> None:
     def state() -> tuple[int, int, set[str]]:
         tasks = len(list(Path("/proc/self/task").iterdir()))
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        files = {os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()}
+        files = {str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()}
         return tasks, pages * os.sysconf("SC_PAGE_SIZE"), files
 
     for _ in range(100):
