@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module, metadata, util
 
 import click
@@ -41,6 +43,7 @@ def command(build: bool) -> None:
             for name, (extra, use) in EXTRAS.items()
         ),
         ("recorder", recorder()),
+        ("cupti", cupti()),
         ("gpu", gpu()),
         ("cache", cache()),
     ]
@@ -68,14 +71,19 @@ def reader() -> str:
 
 def build_extensions() -> None:
     """Build every extension of the collector, those as well that failed before; say what came of each."""
-    from profsuite.collector.build import EXTENSIONS, BuildError, build_now
+    from profsuite.collector.build import EXTENSIONS, build_now
+    from profsuite.collector.cupti import library
+    from profsuite.errors import ProfsuiteError
 
+    builds: dict[str, Callable[[], object]] = {name: partial(build_now, name) for name in EXTENSIONS}
+    if library.find_headers() is not None:
+        builds["cupti"] = library.build
     failed = False
-    for name in EXTENSIONS:
+    for name, build in builds.items():
         click.echo(f"building {name} …", err=True)
         try:
-            build_now(name)
-        except BuildError as error:
+            build()
+        except ProfsuiteError as error:
             failed = True
             click.echo(str(error), err=True)
     if failed:
@@ -90,6 +98,13 @@ def recorder() -> str:
 
     found = available()
     return "built: recording costs a third of what Kineto costs" if found else f"not in use: {found.why}"
+
+
+def cupti() -> str:
+    """Whether the GPU can be recorded without Kineto, and if not, what is missing."""
+    from profsuite.collector.cupti.engine import status
+
+    return status()
 
 
 def gpu() -> str:
