@@ -91,7 +91,7 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
 }  # fmt: skip
 """What the engine keeps of a record, by kind; ``psc_layout`` of the engine says the same sizes."""
 
-# The words of Kineto's CuptiActivity.cpp, by the numbers of CUPTI's enumerations.
+# The words of Kineto's cupti_strings.cpp, by the numbers of CUPTI's enumerations.
 COPY_KINDS: Final = (
     "<unknown>", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
 )  # fmt: skip
@@ -99,10 +99,11 @@ MEMORY_KINDS: Final = (
     "Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static",
 )  # fmt: skip
 OVERHEADS: Final = {
-    1: "Driver Compiler", 1 << 16: "Buffer Flush", 2 << 16: "Instrumentation", 3 << 16: "Resource",
+    0: "Unknown", 1: "Driver Compiler", 1 << 16: "Buffer Flush", 2 << 16: "Instrumentation", 3 << 16: "Resource",
     4 << 16: "Runtime Triggered Module Loading", 5 << 16: "Lazy Function Loading", 6 << 16: "Command Buffer Full",
     7 << 16: "Activity Buffer Request", 8 << 16: "UVM Activity Init",
 }  # fmt: skip
+_ODD: Final = "Unrecognized"
 SYNC_KINDS: Final = ("<unknown>", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 _OF_EVENTS: Final = (1, 2)
 """The synchronization types that name an event."""
@@ -279,15 +280,15 @@ class _Decoder:
     def _copies(self, records: NDArray[Any]) -> None:
         def name(key: int) -> int:
             copy, source, target = key >> 16, key >> 8 & 255, key & 255
-            places = f"{_word(MEMORY_KINDS, source)} -> {_word(MEMORY_KINDS, target)}"
-            return self.build.code("name", f"Memcpy {_word(COPY_KINDS, copy)} ({places})")
+            places = f"{_word(MEMORY_KINDS, source, _ODD)} -> {_word(MEMORY_KINDS, target, _ODD)}"
+            return self.build.code("name", f"Memcpy {_word(COPY_KINDS, copy, COPY_KINDS[0])} ({places})")
 
         key = records["copy_kind"].astype(np.int64) << 16 | records["source"].astype(np.int64) << 8 | records["target"]
         self._device_slices(records, "gpu_memcpy", _mapped(key, name))
 
     def _fills(self, records: NDArray[Any]) -> None:
         def name(memory: int) -> int:
-            return self.build.code("name", f"Memset ({_word(MEMORY_KINDS, memory)})")
+            return self.build.code("name", f"Memset ({_word(MEMORY_KINDS, memory, _ODD)})")
 
         self._device_slices(records, "gpu_memset", _mapped(records["memory"].astype(np.int64), name))
 
@@ -321,7 +322,7 @@ class _Decoder:
         track[known] = self._device_tracks(device[known], stream[known])
         track[~known] = _mapped(stream[~known], lambda tid: self.build.track("", tid))
         device[~known] = NULL_INT64
-        name = _mapped(type_, lambda number: self.build.code("name", _word(SYNC_KINDS, number)))
+        name = _mapped(type_, lambda number: self.build.code("name", _word(SYNC_KINDS, number, SYNC_KINDS[0])))
         row, _ = self._slices(records, "cuda_sync", name, track)
         self.build.append("gpu", {"row": row, "device": device, "stream": stream, "context": context})
         event, sync_id = records["event"].astype(np.int64), records["sync_id"].astype(np.int64)
@@ -331,7 +332,9 @@ class _Decoder:
             "sync",
             {
                 "row": row,
-                "sync_kind": _mapped(type_, lambda number: self.build.code("misc", _word(SYNC_KINDS, number))),
+                "sync_kind": _mapped(
+                    type_, lambda number: self.build.code("misc", _word(SYNC_KINDS, number, SYNC_KINDS[0]))
+                ),
                 "event": event,
                 "wait_stream": self.event_stream.find(sync_id),
                 "record_correlation": self.event_correlation.find(sync_id),
@@ -340,7 +343,7 @@ class _Decoder:
 
     def _overheads(self, records: NDArray[Any]) -> None:
         def name(kind: int) -> int:
-            return self.build.code("name", OVERHEADS.get(kind, "Unknown"))
+            return self.build.code("name", OVERHEADS.get(kind, _ODD))
 
         track = self.build.track(-1, 0)
         self._slices(records, "overhead", _mapped(records["overhead"].astype(np.int64), name), track)
@@ -403,5 +406,5 @@ def _mapped(keys: NDArray[np.int64], number: Callable[[int], int]) -> NDArray[np
     return found
 
 
-def _word(words: Sequence[str], number: int) -> str:
-    return words[number] if number < len(words) else words[0]
+def _word(words: Sequence[str], number: int, otherwise: str) -> str:
+    return words[number] if number < len(words) else otherwise

@@ -248,7 +248,7 @@ def test_a_number_without_a_name_and_numbers_beyond_the_words(split):
     kept, _ = split(data, SIZES)
     raw, _ = decode(kept, [], CLOCK, lambda domain, call: None)
     names = raw.pools["name"].to_pylist()
-    assert names == ["Memcpy <unknown> (Unknown -> Pageable)", "<unknown>", "Unknown"]
+    assert names == ["Memcpy <unknown> (Unrecognized -> Pageable)", "<unknown>", "Unrecognized"]
     assert raw.groups["slice"]["correlation"].tolist() == [0, 0, NULL_INT64]
 
 
