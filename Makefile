@@ -29,14 +29,20 @@ $(VENV)/.use: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
+# On a machine without a GPU the CPU build of torch is enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+$(VENV)/.torch: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
+	$(PIP) install -q -c constraints.txt -e '.[torch]'
+	@touch $@ $(VENV)/.use
+
 $(VENV)/.dev: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.use
 
 # ---------------------------------------------------------------- targets
-demo: $(VENV)/.use ## generate a sample trace and analyse it
-	@test -f demo/rank_0.json.gz || $(BIN)/python benchmarks/gen_trace.py --size-mb 20 --gzip --out demo
-	$(BIN)/profsuite analyze demo/rank_0.json.gz
+demo: $(VENV)/.torch ## record a training run on the CPU and analyse it
+	@rm -rf demo/train_small
+	$(BIN)/python examples/train_small.py --output demo/train_small
+	$(BIN)/profsuite analyze demo/train_small
 
 test: $(VENV)/.dev ## install and run all tests
 	$(PYTEST)
