@@ -264,6 +264,8 @@ class CuptiEngine:
         self.counts |= rows
         raw.num_bytes = self.counts["bytes"]
         raw.remarks += self._review(records, clock)
+        said = {remark.message for remark in raw.remarks}
+        raw.remarks += [Remark("cupti", 1, None, problem) for problem in self.problems if problem not in said]
         if devices:
             raw.header.append(("deviceProperties", json.dumps(devices)))
         return raw
