@@ -29,9 +29,9 @@ class Config:
     sees ops, threads and annotations of the CPU; ``kineto`` is torch.profiler's, deep and dearer; ``cupti`` records
     the GPU without Kineto; ``auto`` takes the recorder where it can deliver what was asked for, else Kineto.
     ``memory``: every allocation with its address.  ``stacks``: Python calls, modules among them.  ``shapes``:
-    shapes, types, strides and scalars of the inputs.  ``modules``: module hierarchy of TorchScript.  ``flops``:
-    torch's estimate.  ``all_threads``: Kineto also records threads that the training thread did not start
-    recording on (torch leaves allocations out then).  ``json``: Kineto's own JSON as well, beside the tables.
+    shapes, types, strides and scalars of the inputs.  ``modules``: module hierarchy of TorchScript.
+    ``all_threads``: Kineto also records threads that recording did not start on (torch leaves allocations out
+    then).  ``json``: Kineto's own JSON as well, beside the tables.
     ``channels``: the side channels, by name.  ``background``: the recorder runs between the windows of a schedule.
     ``max_events``: recording ends at that many, so that memory and disk do.
 
@@ -44,7 +44,6 @@ class Config:
     stacks: bool = False
     shapes: bool = True
     modules: bool = False
-    flops: bool = False
     all_threads: bool = False
     json: bool = False
     channels: tuple[str, ...] = ALWAYS
@@ -71,7 +70,7 @@ class Config:
 
     def _odd(self) -> list[str]:
         odd = []
-        deep = [name for name in ("memory", "stacks", "modules", "flops", "all_threads", "json") if getattr(self, name)]
+        deep = [name for name in ("memory", "stacks", "modules", "all_threads", "json") if getattr(self, name)]
         if self.engine in ("recorder", "cupti"):
             odd += [f"{name}=True is ignored: the {self.engine} engine does not record it" for name in deep]
             if self.engine == "cupti" and self.shapes and self.background:
@@ -92,7 +91,7 @@ class Config:
     @property
     def wants_kineto(self) -> bool:
         """Whether something was asked for that the recorder cannot deliver."""
-        return self.memory or self.stacks or self.modules or self.flops or self.all_threads or self.json
+        return self.memory or self.stacks or self.modules or self.all_threads or self.json
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values."""

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from profsuite.collector.config import ALWAYS, Config, Engine, ProfsuiteWarning, as_schedule
 from profsuite.collector.interrupts import Interrupts
 from profsuite.collector.output import Writer
+from profsuite.collector.overhead import op_cost_ns
 from profsuite.collector.provenance import provenance
 from profsuite.collector.recording import RawBuilder
 from profsuite.collector.schedule import AnySchedule, EverySteps, Phase, Schedule
@@ -68,7 +69,6 @@ def profile(
     stacks: bool = False,
     shapes: bool = True,
     modules: bool = False,
-    flops: bool = False,
     all_threads: bool = False,
     json: bool = False,
     channels: tuple[str, ...] = ALWAYS,
@@ -83,7 +83,7 @@ def profile(
     """
     config = Config(
         schedule=as_schedule(schedule), engine=engine, memory=memory, stacks=stacks, shapes=shapes, modules=modules,
-        flops=flops, all_threads=all_threads, json=json, channels=tuple(channels), background=background,
+        all_threads=all_threads, json=json, channels=tuple(channels), background=background,
         max_events=max_events, rank=rank,
     )  # fmt: skip
     return Profile(Path(path), config)
@@ -124,6 +124,7 @@ class Profile:
         self._extension: Any = None
         self._origin: dict[str, Any] = {}
         self._num_windows = 0
+        self._op_cost_ns: int | None = None
         self._cost: dict[str, list[int]] = {"prepare": [], "start": [], "stop": [], "step": [], "columns": []}
         self._started_ns = self._stopped_ns = 0
         for text in config.oddities:
@@ -140,7 +141,7 @@ class Profile:
         regular = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
         if error is not None and not regular:
             self._note(f"ended by {type(error).__name__} in the training code")
-        self.stop()
+        self._end(calibrate=error is None)
 
     def __call__(self, function: Function) -> Function:
         """As a decorator: each call is a recording of its own."""
@@ -193,6 +194,9 @@ class Profile:
 
     def stop(self) -> None:
         """End, and write the run folder.  Does nothing if nothing records."""
+        self._end(calibrate=True)
+
+    def _end(self, calibrate: bool) -> None:
         global _active
         if not self._recording or self._stopping or os.getpid() != self._pid:
             return
@@ -205,6 +209,8 @@ class Profile:
             self._stop_channels()
             self._stopped_ns = time.time_ns()
             self._say_what_is_unknown()
+            if calibrate and self._num_windows:
+                self._guarded(self._calibrate)
             self._writer.finish(self._own_rows())
         finally:
             self._recording = self._stopping = False
@@ -437,6 +443,7 @@ class Profile:
             return {"count": len(values), "total_ns": sum(values), "max_ns": max(values)} if values else None
 
         costs: dict[str, Any] = {name: cost(name) for name in self._cost}
+        costs["engine_ns_per_op"] = self._op_cost_ns
         costs["writer_cpu_ns"] = self._writer.cpu_ns
         costs["channels_cpu_ns"] = {c.name: int(getattr(c, "overhead_ns", 0)) for c in self._channels}
         return {
@@ -452,6 +459,17 @@ class Profile:
             "notes": list(self.notes),
             "origin": self._origin,
         }
+
+    def _calibrate(self) -> None:
+        """Measure what the engine costs an op, here and now that training is over."""
+        if self._engine == "cupti":
+            return
+        if self._engine == "recorder":
+            cost = op_cost_ns(functools.partial(self._recorder.start, shapes=self.config.shapes), self._recorder.stop)
+        else:
+            session = Window(self.config, device=False)
+            cost = op_cost_ns(session.start, session.stop)
+        self._op_cost_ns = round(cost)
 
     # ---------------------------------------------------------------- trouble
     def _note(self, text: str) -> None:
@@ -475,7 +493,7 @@ class Profile:
         self._note(f"recording ended in step {self._step}: {error}")
         warnings.warn(f"profsuite: recording ends: {error}; training goes on", ProfsuiteWarning, stacklevel=3)
         self._window = None if not self._window_open else self._window
-        self.stop()
+        self._end(calibrate=False)
 
     def _abort(self) -> None:
         """Undo a start that failed."""
@@ -491,7 +509,7 @@ class Profile:
         """The process is ending: keep what there is."""
         if self._recording and not self._stopping:
             self._note("ended by a signal, or by the end of the process, before stop()")
-            self._guarded(self.stop)
+            self._guarded(functools.partial(self._end, calibrate=False))
 
 
 _NEVER: Final = Schedule(skip_first=2**62, active=1)

@@ -63,8 +63,9 @@ def refuse_if_busy() -> None:
 class Window:
     """One session of Kineto.  ``prepare`` (may be left out), ``start`` and ``stop`` on the training thread."""
 
-    def __init__(self, config: Config, extension: Any | None = None) -> None:
+    def __init__(self, config: Config, extension: Any | None = None, *, device: bool = True) -> None:
         self.config = config
+        self.device = device
         self.extension = extension
         self._session: Any = None
         self._prepared = False
@@ -126,13 +127,12 @@ class Window:
             ),
             None,
         )
-        if device == "cuda" and not torch.cuda.is_available():
+        if not self.device or (device == "cuda" and not torch.cuda.is_available()):
             device = None
         return profiler.profile(
             use_kineto=True,
             use_device=device,
             record_shapes=config.shapes,
-            with_flops=config.flops,
             profile_memory=config.memory,
             with_stack=config.stacks,
             with_modules=config.modules,
@@ -301,7 +301,6 @@ def header(config: Config) -> dict[str, str]:
         "record_shapes": int(config.shapes),
         "profile_memory": int(config.memory),
         "with_stack": int(config.stacks),
-        "with_flops": int(config.flops),
         "with_modules": int(config.modules),
         "host_name": socket.gethostname(),
         "displayTimeUnit": "ms",

@@ -33,7 +33,7 @@ def test_nonsense_is_refused(given, words):
         ({"engine": "kineto", "modules": True}, ["TorchScript only"]),
         ({"background": True}, ["background=True is ignored"]),
         ({}, []),
-        ({"memory": True, "stacks": True, "flops": True}, []),
+        ({"memory": True, "stacks": True}, []),
     ],
 )
 def test_what_is_ignored_is_said(given, words):

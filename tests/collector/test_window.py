@@ -88,7 +88,7 @@ def rows(trace, table):
 
 ODD = '\x01\x1f\u2028\U0001f600 "a" \\ b\n'
 
-ALL = {"memory": True, "stacks": True, "modules": True, "flops": True}
+ALL = {"memory": True, "stacks": True, "modules": True}
 
 
 @pytest.mark.parametrize("settings", [ALL, {"memory": True}, {"shapes": False}, {"all_threads": True}])

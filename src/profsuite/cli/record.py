@@ -41,7 +41,6 @@ EXAMPLES = examples(
 @click.option("--memory", is_flag=True, help="Every allocation.")
 @click.option("--stacks", is_flag=True, help="Python calls and modules.")
 @click.option("--shapes/--no-shapes", default=True, show_default=True, help="Shapes of the inputs.")
-@click.option("--flops", is_flag=True, help="torch's estimate of FLOPs.")
 @click.option("--all-threads", is_flag=True, help="Ops of all threads with Kineto too.")
 @click.option("--json", "json_", is_flag=True, help="Kineto's JSON beside the tables.")
 @click.option("--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help="Only these side channels.")
