@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CATEGORY = "user_annotation"
 
+MAX_WAITS = 500_000
+"""Batches kept at most; later ones are counted."""
+
 
 class DataLoaderChannel:
     """Each ``next`` of a torch DataLoader is a slice ``enumerate(DataLoader)#…__next__``, as Kineto names it.
@@ -44,7 +47,7 @@ class DataLoaderChannel:
         self.problems, self.overhead_ns = [], 0
         # Where annotations are heard, so are torch's marks.
         recorded = self._recorded or annotate._recording
-        self._pid, self._waits = os.getpid(), []
+        self._pid, self._waits, self._num_dropped = os.getpid(), [], 0
         self._class: Any = vars(dataloader)["_BaseDataLoaderIter"]
         self._original = self._class.__next__
         self._patched = self._wrap(self._original, recorded)
@@ -72,7 +75,9 @@ class DataLoaderChannel:
                 name=f"enumerate(DataLoader)#{loader}.__next__",
                 category=CATEGORY,
             )
-        self.overhead_ns = len(waits) * _call_ns()
+        if self._num_dropped:
+            self.problems.append(f"{self._num_dropped:,} waits after the first {MAX_WAITS:,} were not kept")
+        self.overhead_ns = (len(waits) + self._num_dropped) * _call_ns()
         return builder.build()
 
     def _wrap(self, original: Callable[[Any], Any], recorded: Callable[[], bool]) -> Callable[[Any], Any]:
@@ -85,7 +90,10 @@ class DataLoaderChannel:
             try:
                 return original(loader)
             finally:
-                waits.append((began, time.time_ns(), threading.get_native_id(), type(loader).__name__))
+                if len(waits) < MAX_WAITS:
+                    waits.append((began, time.time_ns(), threading.get_native_id(), type(loader).__name__))
+                else:
+                    self._num_dropped += 1
 
         return __next__
 

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset  # noqa: E402
 from torch.utils.data.dataloader import _BaseDataLoaderIter  # noqa: E402
 
 from profsuite.analyzers.host_calls import INPUT, host_classes  # noqa: E402
+from profsuite.collector.channels import dataloader  # noqa: E402
 from profsuite.collector.channels.dataloader import DataLoaderChannel  # noqa: E402
 from profsuite.collector.recorder import Recorder, available  # noqa: E402
 
@@ -44,6 +45,15 @@ def test_each_batch_and_the_end_are_slices_that_the_analyzers_know(to_trace):
     assert set(host_classes(trace).tolist()) == {INPUT}
     assert channel.problems == []
     assert 0 < channel.overhead_ns < 100_000
+
+
+def test_batches_are_bounded(to_trace, monkeypatch):
+    monkeypatch.setattr(dataloader, "MAX_WAITS", 2)
+    channel = DataLoaderChannel()
+    channel.start()
+    list(DataLoader(Slow()))
+    assert to_trace(channel.stop()).num_rows("slice") == 2
+    assert channel.problems == ["2 waits after the first 2 were not kept"]
 
 
 def test_with_workers(to_trace):

@@ -7,6 +7,7 @@ import os
 import threading
 
 from profsuite.analyzers.host_calls import GC, host_classes
+from profsuite.collector.channels import gc as channel_module
 from profsuite.collector.channels.gc import GcChannel
 
 
@@ -53,3 +54,22 @@ def test_a_thousand_cycles_leave_nothing():
         channel.stop()
         assert channel.stop() is None
     assert gc.callbacks == hooks
+
+
+def test_long_pauses_are_kept_when_there_are_too_many(to_trace, monkeypatch):
+    monkeypatch.setattr(channel_module, "MAX_PAUSES", 8)
+    channel, now = GcChannel(), [0]
+    monkeypatch.setattr(channel_module.time, "time_ns", lambda: now[0])
+    gc.disable()
+    try:
+        channel.start()
+        for micros in (1, 90, 2, 80, 3, 70, 4, 60, 5, 50):
+            now[0] += 1_000_000
+            channel._collected("start", {"generation": 0})
+            now[0] += micros * 1_000
+            channel._collected("stop", {"generation": 0})
+        raw = channel.stop()
+    finally:
+        gc.enable()
+    assert sorted(to_trace(raw).array("slice", "dur") // 1_000) == [70, 80, 90]
+    assert channel.problems == ["7 pauses of up to 60 µs were not kept"]
