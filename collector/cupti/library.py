@@ -26,6 +26,7 @@ from profsuite.trace.cache import cache_folder
 
 NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
 SOURCE: Final = NATIVE / "cupti_engine.cpp"
+RECORDS: Final = NATIVE / "cupti_records.h"
 STUB: Final = NATIVE / "cuda_stub"
 MAJORS: Final = (12, 13)
 """CUDA versions whose CUPTI is known to have the layouts that the decoder reads."""
@@ -130,7 +131,7 @@ _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hid
 
 def _target(headers: Path) -> Path:
     digest = hashlib.sha256(repr((_FLAGS, sys.platform, os.uname().machine)).encode())
-    for path in (SOURCE, *sorted(STUB.glob("*.h")), headers / "cupti_activity.h", headers / "cupti_version.h"):
+    for path in (SOURCE, RECORDS, *sorted(STUB.glob("*.h")), headers / "cupti_activity.h", headers / "cupti_version.h"):
         digest.update(path.read_bytes())
     return cache_folder().parent / "native" / f"cupti_engine-{digest.hexdigest()[:16]}.so"
 

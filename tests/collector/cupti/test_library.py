@@ -139,3 +139,32 @@ def test_an_engine_that_cannot_be_opened(tmp_path):
 def test_importing_the_engine_imports_no_torch():
     code = "import sys, profsuite.collector.cupti.engine; print('torch' in sys.modules, 'cupti' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"
+
+
+def real_libraries():
+    return list(dict.fromkeys(path for path in library._libraries() if library._major(path) in library.MAJORS))
+
+
+@pytest.mark.parametrize("path", real_libraries() or [None], ids=lambda p: p.name if p else "none")
+def test_a_real_libcupti_opens_and_says_that_there_is_no_driver(path):
+    if path is None:
+        pytest.skip("no libcupti: pip install nvidia-cuda-cupti-cu12")
+    if library.find_headers() is None or library.compiler() is None:
+        pytest.skip("no CUPTI headers, or no C++ compiler")
+    code = f"""
+import ctypes
+from profsuite.collector.cupti.engine import CuptiConfig, CuptiEngine
+try:
+    ctypes.CDLL("libcuda.so.1")
+    print("driver")
+except OSError:
+    try:
+        CuptiEngine(CuptiConfig(library={str(path)!r}, driver=None)).start()
+    except Exception as error:
+        print(f"{{type(error).__name__}}: {{error}}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    if done.stdout == "driver\n":
+        pytest.skip("there is a driver: make gpu-test")
+    assert done.stdout.startswith("CuptiError: the CUPTI engine cannot start: "), done.stderr
+    assert "driver" in done.stdout
