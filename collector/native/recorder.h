@@ -89,7 +89,7 @@ __attribute__((noinline, cold)) inline ThreadState* adopt() {
     pthread_getname_np(pthread_self(), label, sizeof(label));
     made->label = label;
     made->index = r.next_index++;
-    made->rf_thread = at::RecordFunction::currentThreadId() & THREAD_MASK;
+    made->rf_thread = static_cast<uint32_t>(at::RecordFunction::currentThreadId() & THREAD_MASK);
     state = made.get();
     r.threads.push_back(std::move(made));
     thread_end.used = true; // its destructor runs when the thread ends
@@ -107,6 +107,10 @@ __attribute__((noinline, cold)) inline ThreadState* adopt() {
     return nullptr;
   }
   state->session = r.session;
+  state->of = r.session.get();
+  state->number = r.session->number;
+  state->use_counter = r.session->use_counter;
+  state->shapes = r.session->shapes;
   state->open = 0;
   state->closed_afar = 0;
   state->overruns = 0;
@@ -114,14 +118,14 @@ __attribute__((noinline, cold)) inline ThreadState* adopt() {
   state->tail.store(state->head.load());
   state->seen_tail = state->head.load();
   state->name_cache.fill(nullptr);
-  state->address_cache.fill(nullptr);
+  state->name_slots.fill(NameSlot{});
   state->signature_cache.fill(nullptr);
   return state;
 }
 
 inline ThreadState* state_of(const Session* session) {
   ThreadState* const state = this_thread;
-  if (state != nullptr && state->session.get() == session) {
+  if (state != nullptr && state->of == session) {
     return state;
   }
   return adopt();
@@ -137,15 +141,26 @@ __attribute__((noinline)) inline const Name* look_up_name(
   return cached;
 }
 
-// Ops keep their names in one place, so the address finds the entry without a hash.  Other names lie
-// on the stack, where one address has held many: the text decides.
-inline const Name* find_name(ThreadState& state, const char* text, uint8_t scope) {
+// Ops keep their names in one place, so the address finds the slot without a hash.  Other names lie on
+// the stack or the heap, where one address has held many: the text decides.
+inline const NameSlot& find_name(ThreadState& state, const char* text, uint8_t scope) {
   const auto address = reinterpret_cast<uintptr_t>(text);
-  const Name*& cached = state.address_cache[(address >> 3 ^ address >> 13) & (state.address_cache.size() - 1)];
-  if (C10_UNLIKELY(cached == nullptr || cached->scope != scope || std::strcmp(cached->text.c_str(), text) != 0)) {
-    cached = look_up_name(state, text, std::strlen(text), scope);
+  NameSlot& slot = state.name_slots[(address >> 3 ^ address >> 11) & (state.name_slots.size() - 1)];
+  if (C10_LIKELY(slot.used && slot.scope == scope && std::strcmp(slot.text, text) == 0)) {
+    return slot;
   }
-  return cached;
+  const size_t size = std::strlen(text);
+  const Name* const name = look_up_name(state, text, size, scope);
+  const bool fits = size < sizeof(slot.text);
+  NameSlot& found = fits ? slot : state.long_name;
+  found.id = name->id;
+  found.scope = scope;
+  found.collective = name->collective;
+  if (fits) {
+    std::memcpy(found.text, text, size + 1);
+    found.used = true;
+  }
+  return found;
 }
 
 inline uint32_t find_inputs(ThreadState& state, const at::RecordFunction& function) {
@@ -180,16 +195,16 @@ inline uint32_t find_inputs(ThreadState& state, const at::RecordFunction& functi
   return cached->id;
 }
 
-inline void write_start(ThreadState& state, const Session& session, uint64_t key_word, int64_t sequence,
+inline void write_start(ThreadState& state, uint64_t key_word, int64_t sequence,
                         uint32_t name, uint32_t inputs, const uint32_t* collective) {
   uint64_t at = state.head.load(std::memory_order_relaxed);
   const uint64_t first = at;
   state.put(at + 1, key_word);
   state.put(at + 2, static_cast<uint64_t>(sequence));
-  state.put(at + 3, static_cast<uint64_t>(session.number) << 56 | static_cast<uint64_t>(name) << 32 | inputs);
+  state.put(at + 3, uint64_t{state.number} << 56 | static_cast<uint64_t>(name) << 32 | inputs);
   ++state.open;
   // The clock is read last, so that as little of the recorder as can be lies within the op.
-  const uint64_t time = ticks(session.use_counter) << KIND_BITS;
+  const uint64_t time = ticks(state.use_counter) << KIND_BITS;
   state.put(at, time | static_cast<uint64_t>(Record::START));
   at += START_WORDS;
   if (collective != nullptr) {
@@ -202,7 +217,8 @@ inline void write_start(ThreadState& state, const Session& session, uint64_t key
   }
 }
 
-inline void write_end(ThreadState& state, uint64_t time, uint64_t key, uint64_t rf_thread) {
+inline void write_end(ThreadState& state, uint64_t key, uint64_t rf_thread) {
+  const uint64_t time = ticks(state.use_counter);
   const bool here = rf_thread == state.rf_thread;
   if (here && state.open > 0) {
     --state.open;
@@ -252,20 +268,20 @@ inline std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
     return nullptr;
   }
   ThreadState* const state = state_of(session);
-  if (state == nullptr || state->session.get() != session) {
+  if (state == nullptr || state->of != session) {
     return drop(nullptr);
   }
   if (C10_UNLIKELY(!state->may_start(END_WORDS))) {
     return drop(state);
   }
-  const Name* const name = find_name(*state, function.name(), static_cast<uint8_t>(function.scope()));
-  const uint32_t inputs = session->shapes ? find_inputs(*state, function) : 0;
+  const NameSlot& name = find_name(*state, function.name(), static_cast<uint8_t>(function.scope()));
+  const uint32_t inputs = state->shapes ? find_inputs(*state, function) : 0;
   uint32_t collective = 0;
-  const bool has_collective = C10_UNLIKELY(name->collective) && add_collective(*session, function, collective);
+  const bool has_collective = C10_UNLIKELY(name.collective) && add_collective(*session, function, collective);
   // Only the spans of works (c10d) are asynchronous; isAsync() is a call into another library.
   const uint64_t async = function.scope() == at::RecordScope::USER_SCOPE && function.isAsync() ? ASYNC : 0;
   const uint64_t key_word = key_of(function) << KEY_SHIFT | (function.forwardThreadId() & THREAD_MASK) | async;
-  write_start(*state, *session, key_word, function.seqNr(), name->id, inputs, has_collective ? &collective : nullptr);
+  write_start(*state, key_word, function.seqNr(), name.id, inputs, has_collective ? &collective : nullptr);
   return nullptr;
 }
 
@@ -274,10 +290,9 @@ inline void on_end(const at::RecordFunction& function, at::ObserverContext* cont
   if (session == nullptr || context != nullptr) {
     return;
   }
-  const uint64_t time = ticks(session->use_counter);
   ThreadState* const state = state_of(session);
-  if (state != nullptr && state->session.get() == session) {
-    write_end(*state, time, key_of(function), function.threadId() & THREAD_MASK);
+  if (state != nullptr && state->of == session) {
+    write_end(*state, key_of(function), function.threadId() & THREAD_MASK);
   }
 }
 
@@ -288,7 +303,7 @@ inline uint64_t push_annotation(const char* text, size_t size) {
     return 0;
   }
   ThreadState* const state = state_of(session);
-  if (state == nullptr || state->session.get() != session) {
+  if (state == nullptr || state->of != session) {
     return 0;
   }
   if (!state->may_start(0)) {
@@ -298,8 +313,8 @@ inline uint64_t push_annotation(const char* text, size_t size) {
   const auto scope = static_cast<uint8_t>(at::RecordScope::USER_SCOPE);
   const Name* const name = look_up_name(*state, text, size, scope);
   const uint64_t key = ANNOTATION | (++state->next_annotation & (ANNOTATION - 1));
-  write_start(*state, *session, key << KEY_SHIFT, -1, name->id, 0, nullptr);
-  return state->rf_thread << 44 | key;
+  write_start(*state, key << KEY_SHIFT, -1, name->id, 0, nullptr);
+  return uint64_t{state->rf_thread} << 44 | key;
 }
 
 inline void pop_annotation(uint64_t token) {
@@ -307,10 +322,9 @@ inline void pop_annotation(uint64_t token) {
   if (session == nullptr || token == 0) {
     return;
   }
-  const uint64_t time = ticks(session->use_counter);
   ThreadState* const state = state_of(session);
-  if (state != nullptr && state->session.get() == session) {
-    write_end(*state, time, token & KEY_MASK, token >> 44);
+  if (state != nullptr && state->of == session) {
+    write_end(*state, token & KEY_MASK, token >> 44);
   }
 }
 

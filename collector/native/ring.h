@@ -37,23 +37,38 @@ constexpr size_t END_WORDS = 2;
 
 struct Session;
 
-struct ThreadState {
-  // ---- written by the thread
-  alignas(64) std::atomic<uint64_t> head{0};
+// A name found by the address of its text, in one cache line: most ops touch no other.
+struct alignas(64) NameSlot {
+  char text[56] = {}; // longer names are found by their hash alone
+  uint32_t id = 0;
+  uint8_t scope = 0;
+  bool used = false;
+  bool collective = false;
+};
+
+struct alignas(64) ThreadState {
+  // ---- written by the thread; the first line is all that most records need
+  std::atomic<uint64_t> head{0};
   uint64_t seen_tail = 0;
-  uint64_t open = 0; // starts written whose ends were not: room for these ends is kept free
-  uint64_t next_annotation = 0;
   uint64_t* words = nullptr;
   uint64_t mask = 0;
-  std::shared_ptr<Session> session;
-  uint64_t rf_thread = 0; // RecordFunction's number of this thread
+  Session* of = nullptr; // what session points to
+  uint32_t open = 0; // starts written whose ends were not: room for these ends is kept free
+  uint32_t rf_thread = 0; // RecordFunction's number of this thread
+  uint8_t number = 0; // the next three are of the session
+  bool use_counter = false;
+  bool shapes = false;
   bool packing = false;
-  std::atomic<uint64_t> overruns{0};
-  std::atomic<uint64_t> shapeless{0};
+
+  alignas(64) std::array<NameSlot, 512> name_slots; // by the address of the text
+  NameSlot long_name; // the last that fits no slot
   std::array<const Name*, 1024> name_cache{}; // by hash
-  std::array<const Name*, 1024> address_cache{}; // by the address of the text
   std::array<const Signature*, 1024> signature_cache{};
   Packer packer;
+  std::shared_ptr<Session> session;
+  uint64_t next_annotation = 0;
+  std::atomic<uint64_t> overruns{0};
+  std::atomic<uint64_t> shapeless{0};
   // ---- written by the drain
   alignas(64) std::atomic<uint64_t> tail{0};
   std::atomic<uint64_t> closed_afar{0};
@@ -109,9 +124,12 @@ struct ThreadState {
 
   // Room for a start, its end, and all ends that are still to come.
   bool may_start(uint64_t more) {
+    if (has_room(START_WORDS + more + END_WORDS * (uint64_t{open} + 1))) {
+      return true;
+    }
     const uint64_t afar = closed_afar.load(std::memory_order_relaxed);
     const uint64_t ends = 1 + (open > afar ? open - afar : 0);
-    return has_room(START_WORDS + more + END_WORDS * ends);
+    return afar > 0 && has_room(START_WORDS + more + END_WORDS * ends);
   }
 
   void put(uint64_t at, uint64_t word) {
