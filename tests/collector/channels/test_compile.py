@@ -192,7 +192,11 @@ warnings.simplefilter("ignore")
 import torch, torch._dynamo
 from torch._dynamo.utils import counters, get_compilation_metrics
 mode = sys.argv[1]
-if mode != "off":
+if mode == "profile":
+    import profsuite
+    recording = profsuite.profile(sys.argv[2], channels=("compile", "gc", "dataloader"))
+    recording.start()
+elif mode != "off":
     from profsuite.collector.channels.compile import CompileChannel
     channel = CompileChannel(mode == "logs")
     channel.start()
@@ -208,6 +212,8 @@ compiled = torch.compile(step, backend=backend)
 for n in (1, 1, 2, 3):
     for size in (4, 4, 5):
         compiled(torch.ones(size, requires_grad=True), n).sum().backward()
+        if mode == "profile":
+            recording.step()
 metrics = get_compilation_metrics()
 print(json.dumps({
     "graphs": graphs,
@@ -216,8 +222,11 @@ print(json.dumps({
     "compilations": [m.compile_id for m in metrics],
     "guards": [m.guard_count for m in metrics],
 }))
-if mode != "off":
-    print(channel.stop().num_events, file=sys.stderr)
+if mode == "profile":
+    recording.stop()
+    print(recording.trace.num_rows("compile_event"), file=sys.stderr)
+elif mode != "off":
+    print(len(channel.stop().groups["compile"]["ts"]), file=sys.stderr)
 """
 
 
@@ -225,14 +234,16 @@ def test_compiling_is_the_same_with_and_without(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
     results = {}
-    for mode in ("off", "metrics", "logs"):
-        done = subprocess.run([sys.executable, script, mode], check=True, capture_output=True, text=True)
+    for mode in ("off", "metrics", "logs", "profile"):
+        command = [sys.executable, script, mode, tmp_path / "run"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         results[mode] = json.loads(done.stdout)
         assert mode == "off" or int(done.stderr.split()[-1]) > 10
     assert results["off"]["breaks"] > 0
     assert results["off"]["recompiles"]
     assert results["metrics"] == results["off"]
     assert results["logs"] == results["off"]
+    assert results["profile"] == results["off"]
 
 
 CACHED = """
