@@ -132,21 +132,26 @@ class RawBuilder:
         }
         self._parts[group].append((len(rows), part))
 
-    def _column(self, group: str, name: str, kind: Kind) -> NDArray[Any]:
-        """One column of all parts: each value is converted and copied once, where it belongs."""
-        column = np.empty(self._count[group], DTYPES[kind])
+    def _columns(self, group: str) -> dict[str, NDArray[Any]]:
+        """The columns of all parts: each value is converted and copied once, where it belongs.
+
+        Part by part, since the columns of a part often lie together in memory.
+        """
+        spec = COLUMNS[group]
+        columns = {name: np.empty(self._count[group], DTYPES[kind]) for name, kind, _ in spec}
         at = 0
         for length, part in self._parts[group]:
-            column[at : at + length] = part.get(name, NULLS[kind])
+            for name, kind, _ in spec:
+                columns[name][at : at + length] = part.get(name, NULLS[kind])
             at += length
-        return column
+        return columns
 
     def build(self, num_events: int | None = None) -> RawTrace:
         """The trace; the builder must not be used afterwards.  ``num_events`` defaults to the rows of events."""
         groups: Columns = {}
-        for group, spec in COLUMNS.items():
+        for group in COLUMNS:
             self._flush(group)
-            groups[group] = {name: self._column(group, name, kind) for name, kind, _ in spec}
+            groups[group] = self._columns(group)
         if num_events is None:
             num_events = sum(self._count[group] for group in EVENTS)
         return RawTrace(

@@ -104,7 +104,7 @@ struct Chunk {
   size_t capacity;
 };
 
-constexpr size_t kChunkBytes = size_t{4} << 20;
+constexpr size_t kChunkBytes = size_t{1} << 20;  // so that the decoder finds a chunk in the cache
 
 // Where records go: one list of chunks a kind, and the names.
 struct Stores {
