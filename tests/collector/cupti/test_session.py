@@ -102,3 +102,27 @@ def test_what_the_profiler_loads(monkeypatch):
     assert made == ["prepared"]
     assert session.engine is engine
     assert session.recorder == {"shapes": False}
+
+
+def test_profile_with_the_engine(extension, sim, make_engine, monkeypatch, tmp_path):
+    import torch
+
+    import profsuite
+
+    monkeypatch.setattr(package, "load", lambda config: Session(make_engine(), Recorder(extension)))
+    x = torch.ones(8, 8)
+    schedule = profsuite.schedule(wait=1, warmup=1, active=2, repeat=2)
+    with profsuite.profile(tmp_path / "run", engine="cupti", schedule=schedule, channels=()) as prof:
+        for step in range(9):
+            x @ x
+            reading = ctypes.c_uint64()
+            sim.lib.cuptiGetTimestamp(ctypes.byref(reading))
+            sim.runtime(sim.LAUNCH_KERNEL, reading.value, reading.value + 1000, step + 1)
+            sim.kernel("k", reading.value + 2000, reading.value + 9000, correlation=step + 1)
+            prof.step()
+    trace = prof.trace
+    slices, kernel = trace.table("slice").to_pydict(), trace.table("kernel").to_pydict()
+    assert sorted(slices["correlation_id"][row] for row in kernel["slice_id"]) == [3, 4, 7, 8]
+    assert [slices["name"][row] for row in kernel["launch_id"]] == ["cudaLaunchKernel"] * 4
+    assert slices["name"].count("aten::mm") == 4
+    assert len({slices["step_id"][row] for row in kernel["slice_id"]} - {None}) == 4
