@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,7 @@ class Window:
 
     def prepare(self) -> None:
         """Make Kineto ready, the slow part of a start; ``BusyError`` if a profiler is active."""
+        _wait_for_last()
         refuse_if_busy()
         self._session = self._new_session()
         self._session._prepare_trace()
@@ -93,6 +95,8 @@ class Window:
         lost = not getattr(profiler, "_is_profiler_enabled", True)
         session, self._session, self._prepared = self._session, None, False
         try:
+            if not lost and self._can_detach(session):
+                return Taken(None, self.config, self.extension, self._started, ending=_Ending(self.extension))
             session.__exit__(None, None, None)
         except RuntimeError as error:
             # Another profiler has ended ours: what there was is gone, and training must not end for it.
@@ -101,6 +105,15 @@ class Window:
             # The result is a shell: to export it would crash.
             return Taken(None, self.config, None, self._started, problem="another profiler ran inside the window")
         return Taken(session.kineto_results, self.config, self.extension, self._started)
+
+    def _can_detach(self, session: Any) -> bool:
+        """Whether the end of the session can be left to another thread.
+
+        Not with Python's tracer or sessions of all threads (see ``detach`` in extract.cpp).  Nor with a GPU: that
+        CUPTI may be stopped from another thread is not verified.
+        """
+        plain = not (self.config.stacks or self.config.all_threads or session.use_device)
+        return plain and hasattr(self.extension, "detach")
 
     def abandon(self) -> None:
         """Forget a prepared session that will not start."""
@@ -140,6 +153,64 @@ class Window:
         )
 
 
+class _Ending:
+    """The end of a session on a thread of its own, begun on the training thread."""
+
+    def __init__(self, extension: Any) -> None:
+        global _last
+        self._detached = extension.detach()
+        self._extension = extension
+        self._result: Any = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._finish, name="profsuite-window", daemon=True)
+        self._thread.start()
+        _last = self
+
+    def _finish(self) -> None:
+        from torch.autograd import profiler
+
+        torch_profiler: Any = profiler
+        try:
+            self._result = self._extension.finish(self._detached)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._detached = None
+            torch_profiler._run_on_profiler_stop()
+
+    def wait(self) -> None:
+        """Until Kineto is free again."""
+        self._thread.join()
+
+    def result(self) -> Any:
+        """Kineto's result, once; ``RuntimeError`` if it could not be had."""
+        self.wait()
+        result, self._result = self._result, None
+        if self._error is not None:
+            raise RuntimeError(f"the window could not be ended: {self._error}") from self._error
+        return result
+
+
+_last: _Ending | None = None
+
+
+def _wait_for_last() -> None:
+    """Kineto takes one session at a time: the last one of ours must have ended."""
+    global _last
+    if _last is not None:
+        _last.wait()
+        _last = None
+
+
+def _forget_last() -> None:
+    """In a forked child the thread is not there to be waited for."""
+    global _last
+    _last = None
+
+
+os.register_at_fork(after_in_child=_forget_last)
+
+
 @dataclass(slots=True)
 class Taken:
     """An ended session: its result still where Kineto put it."""
@@ -150,12 +221,15 @@ class Taken:
     started: int
     problem: str | None = None
     json_path: Path | None = None
+    ending: _Ending | None = None
     took_ns: int = field(default=0)
 
     def raw(self) -> RawTrace:
         """The columns; the result is given up.  With ``json_path`` Kineto's JSON is written there too."""
         begin = time.perf_counter_ns()
         result, self.result = self.result, None
+        if self.ending is not None:
+            result = self.ending.result()
         raw = RawBuilder().build() if result is None else self._columns(result)
         if self.problem is not None:
             raw.remarks.append(Remark("profiler_conflict", 1, None, f"{self.problem}: its events are missing."))

@@ -15,6 +15,7 @@
 #include <Python.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/collection.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/csrc/profiler/util.h>
 #include <torch/extension.h>
 
@@ -588,6 +589,31 @@ py::dict extract(ProfilerResult& result, bool all_as_json) {
   return all;
 }
 
+// Ends recording on this thread, and leaves the rest of the stop (most of it) to ``finish`` on another one.
+//
+// Safe for a session of this thread alone: nothing writes into its buffers once its callback and its state are gone.
+// Python's tracer must be stopped where it runs, and a session of all threads has other writers: not for those.
+py::capsule detach() {
+  auto state = ProfilerStateBase::get(false) ? ProfilerStateBase::pop(false) : nullptr;
+  if (!state) {
+    throw std::runtime_error("no session of this thread is active");
+  }
+  state->removeCallback();
+  auto* kept = new std::shared_ptr<ProfilerStateBase>(std::move(state));
+  return py::capsule(kept, [](void* data) { delete static_cast<std::shared_ptr<ProfilerStateBase>*>(data); });
+}
+
+py::object finish(const py::capsule& detached) {
+  auto state = *static_cast<std::shared_ptr<ProfilerStateBase>*>(detached.get_pointer());
+  std::unique_ptr<ProfilerResult> result;
+  {
+    py::gil_scoped_release free;
+    ProfilerStateBase::push(std::move(state));
+    result = torch::autograd::profiler::disableProfiler();
+  }
+  return py::cast(std::move(result));
+}
+
 // Frees the events without the GIL: their destruction takes as long as their extraction.
 void release(ProfilerResult& result) {
   using Events = std::vector<torch::autograd::profiler::KinetoEvent>;
@@ -608,5 +634,7 @@ void release(ProfilerResult& result) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("extract", &extract, py::arg("result"), py::arg("all_as_json") = false,
         "Columns, string pools, tracks and the rest as JSON of a _ProfilerResult.");
+  m.def("detach", &detach, "Stop recording on this thread; gives what finish takes.");
+  m.def("finish", &finish, "The _ProfilerResult of a detached session; on any thread, without the GIL.");
   m.def("release", &release, "Free the events of a _ProfilerResult; it is empty afterwards.");
 }

@@ -229,6 +229,35 @@ def test_a_prepared_window_that_never_starts():
     assert len(window(lambda: torch.ones(3) + 1).events()) > 0
 
 
+def test_the_end_of_a_window_on_another_thread(train, extension):
+    """Same ops, and free for the next session at once."""
+    from torch.autograd import profiler
+
+    counts = []
+    for _ in range(3):
+        session = Window(Config(memory=True), extension)
+        session.start()
+        train()
+        taken = session.stop()
+        assert taken.ending is not None
+        assert not torch.autograd._profiler_enabled()
+        train()  # belongs to no window
+        following = Window(Config(), extension)
+        following.start()
+        torch.ones(3)
+        raw = taken.raw()
+        assert following.stop().raw().num_events >= 2
+        counts.append((len(raw.groups["op"]["row"]), len(raw.groups["memory"]["ts"])))
+    assert not profiler._is_profiler_enabled
+    plain = window(train, memory=True)
+    raw = extract(plain, extension)
+    assert set(counts) == {(len(raw.groups["op"]["row"]), len(raw.groups["memory"]["ts"]))}
+    for settings in ({"stacks": True}, {"all_threads": True}):
+        session = Window(Config(**settings), extension)
+        session.start()
+        assert session.stop().ending is None
+
+
 def test_threads_have_tracks(train, extension):
     def both():
         train()
