@@ -336,8 +336,7 @@ class Profile:
         begin = time.perf_counter_ns()
         self._window_open = False
         if self._engine == "cupti":
-            raw = self._cupti.stop()
-            self._writer.put(lambda: raw)
+            self._writer.put(self._cupti.halt())
         else:
             window, self._window = self._window, None
             assert window is not None
