@@ -230,6 +230,7 @@ elif mode != "off":
 """
 
 
+@pytest.mark.slow
 def test_compiling_is_the_same_with_and_without(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
