@@ -1,4 +1,4 @@
-"""The always-on recorder: ops, annotations and collectives of all threads, at a third of Kineto's cost.
+"""The always-on recorder: ops, annotations and collectives of all threads, at less than half of Kineto's cost.
 
 A C++ extension (``native/recorder.h``) listens to PyTorch's RecordFunction and writes into a ring a thread; a thread
 of its own drains them.  There is one recorder a process.  ``stop`` and ``take`` give what was recorded as a

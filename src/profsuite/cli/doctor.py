@@ -97,7 +97,7 @@ def recorder() -> str:
     from profsuite.collector.recorder import available
 
     found = available()
-    return "built: recording costs a third of what Kineto costs" if found else f"not in use: {found.why}"
+    return "built: an op costs less than half of what Kineto takes" if found else f"not in use: {found.why}"
 
 
 def cupti() -> str:
