@@ -249,7 +249,9 @@ class CuptiEngine:
         names = names_of(engine)
         engine.psc_clear()
         clock = Clock(self._anchors or [Anchor(0, 0, 0)])
-        return partial(self._decode, engine, records, names, clock, _device_properties())
+        # The next session may start before this one is decoded: what is said of this one goes along.
+        said = (self.counts, self.problems, bool(self._anchors))
+        return partial(self._decode, engine, records, names, clock, _device_properties(), said)
 
     def _decode(
         self,
@@ -258,14 +260,16 @@ class CuptiEngine:
         names: list[str],
         clock: Clock,
         devices: list[dict[str, Any]],
+        said: tuple[dict[str, int], list[str], bool],
     ) -> RawTrace:
+        counts, problems, has_clock = said
         processors = {device["id"]: device["numSms"] for device in devices if "numSms" in device}
         raw, rows = decode(records, names, clock, partial(_call_name, engine), processors)
-        self.counts |= rows
-        raw.num_bytes = self.counts["bytes"]
-        raw.remarks += self._review(records, clock)
-        said = {remark.message for remark in raw.remarks}
-        raw.remarks += [Remark("cupti", 1, None, problem) for problem in self.problems if problem not in said]
+        counts.update(rows)
+        raw.num_bytes = counts["bytes"]
+        raw.remarks += self._review(records, clock, counts, problems, has_clock)
+        told = {remark.message for remark in raw.remarks}
+        raw.remarks += [Remark("cupti", 1, None, problem) for problem in problems if problem not in told]
         if devices:
             raw.header.append(("deviceProperties", json.dumps(devices)))
         return raw
@@ -333,13 +337,20 @@ class CuptiEngine:
         if text not in self.problems:
             self.problems.append(text)
 
-    def _review(self, records: dict[int, list[NDArray[Any]]], clock: Clock) -> list[Remark]:
+    def _review(
+        self,
+        records: dict[int, list[NDArray[Any]]],
+        clock: Clock,
+        counts: dict[str, int],
+        problems: list[str],
+        has_clock: bool,
+    ) -> list[Remark]:
         """Say what was lost: sentences for ``problems``, remarks for the trace's health."""
-        counts, remarks = self.counts, []
+        remarks = []
 
         def lost(count: int, message: str) -> None:
             if count:
-                self.problems.append(message)
+                problems.append(message)
                 remarks.append(Remark("dropped", count, None, message))
 
         lost(
@@ -362,14 +373,14 @@ class CuptiEngine:
         if missing:
             buffers = "1 buffer" if missing == 1 else f"{missing:,} buffers"
             lost(missing, f"CUPTI had not given {buffers} back when recording stopped; what they hold is lost.")
-        if not self._anchors:
-            self.problems.append("the times of GPU activity are on CUPTI's own clock, which could not be read")
+        if not has_clock:
+            problems.append("the times of GPU activity are on CUPTI's own clock, which could not be read")
         elif clock.width_ns > _DISTURBED_CLOCK_NS:
-            self.problems.append(f"GPU times are known to {clock.width_ns / 1000:.0f} µs only: the machine was busy")
+            problems.append(f"GPU times are known to {clock.width_ns / 1000:.0f} µs only: the machine was busy")
         launches = sum(counts.get(category, 0) for category in ("cuda_runtime", "cuda_driver"))
         work = sum(counts.get(category, 0) for category in ("kernel", "gpu_memcpy", "gpu_memset"))
         if launches and not work and _launched(records, self._native):
-            self.problems.append(
+            problems.append(
                 "kernels were launched, but CUPTI gave no GPU activity: another CUPTI client took it over "
                 f"({_KINETO}), or the device was not synchronised before recording stopped"
             )

@@ -544,6 +544,23 @@ def test_many_sessions_leave_nothing_behind(sim, make_engine):
     assert resident() - memory < 8 << 20
 
 
+def test_a_session_is_decoded_while_the_next_one_runs(sim, make_engine):
+    engine = make_engine()
+    engine.start()
+    sim.kernel("first", 10, 20)
+    sim.set(dropped=7)
+    decode = engine.halt()
+    first = (engine.counts, engine.problems)
+    engine.start()
+    sim.kernel("second", 30, 40)
+    assert [row[1] for row in slices(decode())] == ["first"]
+    assert first[0]["dropped"] == 7
+    assert len(first[1]) == 1
+    assert [row[1] for row in slices(engine.stop())] == ["second"]
+    assert engine.counts["dropped"] == 0
+    assert engine.problems == []
+
+
 def test_a_forked_child_has_no_session(sim, make_engine):
     engine = make_engine()
     engine.start()
