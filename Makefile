@@ -12,7 +12,7 @@ SCANNER := $(wildcard src/profsuite/trace/*.[ch])
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check
 PYTEST ?= $(BIN)/python -m pytest -n auto
 
-.PHONY: help demo test test-lowest check format bench fuzz docs dist clean
+.PHONY: help demo test gpu-test test-lowest check format bench fuzz docs dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,17 +29,26 @@ $(VENV)/.use: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
+# On a machine without a GPU the CPU build of torch is enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+$(VENV)/.torch: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
+	$(PIP) install -q -c constraints.txt -e '.[torch]'
+	@touch $@ $(VENV)/.use
+
 $(VENV)/.dev: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.use
 
 # ---------------------------------------------------------------- targets
-demo: $(VENV)/.use ## generate a sample trace and analyse it
-	@test -f demo/rank_0.json.gz || $(BIN)/python benchmarks/gen_trace.py --size-mb 20 --gzip --out demo
-	$(BIN)/profsuite analyze demo/rank_0.json.gz
+demo: $(VENV)/.torch ## record a training run on the CPU and analyse it
+	@rm -rf demo/train_small
+	$(BIN)/python examples/train_small.py --output demo/train_small
+	$(BIN)/profsuite analyze demo/train_small
 
 test: $(VENV)/.dev ## install and run all tests
 	$(PYTEST)
+
+gpu-test: $(VENV)/.dev ## the tests that need a GPU and a CUDA build of torch in .venv
+	$(BIN)/python -m pytest -m gpu -v
 
 test-lowest: ## run the tests with the lowest versions that pyproject.toml allows
 	@$(MAKE) --no-print-directory VENV=build/lowest build/lowest/.lowest

@@ -36,7 +36,8 @@ _ALLOCATOR = _PREFIX + (
 _INPUT = r"^enumerate\(DataLoader\)#|dataloader\.py\(\d+\): (?:__next__|_next_data)$|DataLoader\w*\.__next__$"
 _INPUT_MARK = r"(?i)data_?loader|data[ _]?load|(?:load|next|get|fetch)_batch|wait(?:ing)?_(?:for_)?data|data_wait"
 _COMPILE = (
-    r"\(dynamo_timed\)$|^torch/_dynamo/convert_frame\.py|^torch/_inductor/(?:compile_fx|graph|scheduler|async_compile)\.py"
+    r"\(dynamo_timed\)$|^torch\.compile .*\d/\d|^torch/_dynamo/convert_frame\.py"
+    r"|^torch/_inductor/(?:compile_fx|graph|scheduler|async_compile)\.py"
     r"|^triton/compiler/|triton_heuristics\.py\(\d+\): (?:precompile|_precompile_worker|autotune_to_one_config)$"
 )
 _GC = r"^(?:Python GC|gc\.collect|GC generation|<built-in (?:function|method) collect\b)"

@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
-``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``.
+``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
 
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from profsuite.analyzers.report import Report, analyze
+    from profsuite.collector.annotate import annotate
+    from profsuite.collector.profiler import profile
+    from profsuite.collector.schedule import schedule
     from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
     from profsuite.trace.load import find_ranks, load
     from profsuite.trace.model import Trace
@@ -26,8 +30,11 @@ __all__ = [
     "TraceError",
     "__version__",
     "analyze",
+    "annotate",
     "find_ranks",
     "load",
+    "profile",
+    "schedule",
 ]
 
 _HOME = {
@@ -40,6 +47,9 @@ _HOME = {
     "find_ranks": "profsuite.trace.load",
     "load": "profsuite.trace.load",
     "Trace": "profsuite.trace.model",
+    "annotate": "profsuite.collector.annotate",
+    "profile": "profsuite.collector.profiler",
+    "schedule": "profsuite.collector.schedule",
 }
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import profsuite
 from profsuite.errors import TraceError
+from profsuite.trace.schema import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_saving_over_a_run_folder_replaces_it_but_over_nothing_else(run_folder, 
 def test_another_version_says_so(run_folder):
     manifest = json.loads((run_folder / "trace.json").read_text())
     (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 0}))
-    with pytest.raises(TraceError, match="schema version 0, this profsuite reads version 1; convert"):
+    with pytest.raises(TraceError, match=f"schema version 0, this profsuite reads version {SCHEMA_VERSION}; convert"):
         profsuite.Trace.open(run_folder)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module, metadata, util
 
 import click
@@ -19,14 +21,18 @@ EXTRAS = {
 
 EXAMPLES = examples(
     "profsuite doctor",
+    "profsuite doctor --build",
 )
 
 
 @click.command("doctor", epilog=EXAMPLES)
-def command() -> None:
-    """Show versions, the reader in use, the cache."""
+@click.option("--build", is_flag=True, help="Compile what the collector lacks, now.")
+def command(build: bool) -> None:
+    """Show versions, the reader and the recorder in use, the cache."""
     from profsuite import __version__
 
+    if build:
+        build_extensions()
     rows = [
         ("profsuite", __version__),
         ("python", f"{platform.python_version()} ({platform.system()} {platform.machine()})"),
@@ -36,6 +42,8 @@ def command() -> None:
             (name, version(name) or f"not installed: {use} (pip install 'profsuite[{extra}]')")
             for name, (extra, use) in EXTRAS.items()
         ),
+        ("recorder", recorder()),
+        ("cupti", cupti()),
         ("gpu", gpu()),
         ("cache", cache()),
     ]
@@ -59,6 +67,44 @@ def reader() -> str:
     if util.find_spec("profsuite.trace._scanner") is None:
         return "in Python: the C scanner was not built; install a C compiler, then profsuite again"
     return f"in Python: the C scanner does not load ({MISSING})"
+
+
+def build_extensions() -> None:
+    """Build every extension of the collector, those as well that failed before; say what came of each."""
+    from profsuite.collector.build import EXTENSIONS, build_now
+    from profsuite.collector.cupti import library
+    from profsuite.errors import ProfsuiteError
+
+    builds: dict[str, Callable[[], object]] = {name: partial(build_now, name) for name in EXTENSIONS}
+    if library.find_headers() is not None:
+        builds["cupti"] = library.build
+    failed = False
+    for name, build in builds.items():
+        click.echo(f"building {name} …", err=True)
+        try:
+            build()
+        except ProfsuiteError as error:
+            failed = True
+            click.echo(str(error), err=True)
+    if failed:
+        click.echo("without it the collector records with Kineto, at a higher cost", err=True)
+
+
+def recorder() -> str:
+    """Whether the collector's recorder is built, and if not, why."""
+    if util.find_spec("torch") is None:
+        return "not in use: torch is not installed"
+    from profsuite.collector.recorder import available
+
+    found = available()
+    return "built: an op costs less than half of what Kineto takes" if found else f"not in use: {found.why}"
+
+
+def cupti() -> str:
+    """Whether the GPU can be recorded without Kineto, and if not, what is missing."""
+    from profsuite.collector.cupti.engine import status
+
+    return status()
 
 
 def gpu() -> str:

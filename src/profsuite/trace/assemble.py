@@ -98,6 +98,7 @@ def assemble(
         "python_call": _python_table(raw),
         **_event_tables(raw),
         "memory_event": _memory_table(raw),
+        "compile_event": _compile_table(raw),
         "step": build_table(
             "step",
             {
@@ -331,6 +332,24 @@ def _memory_table(raw: RawTrace) -> pa.Table:
             "total_reserved_bytes": group["reserved"],
             "event_index": _known(group["event_index"]),
             "byte_offset": group["offset"],
+        },
+    )
+
+
+def _compile_table(raw: RawTrace) -> pa.Table:
+    group, pool = raw.groups["compile"], raw.pools["misc"]
+    return build_table(
+        "compile_event",
+        {
+            "ts": group["ts"],
+            "dur": group["dur"],
+            "kind": Text(group["kind"], pool),
+            "frame_id": _known(group["frame"]),
+            "frame_compile_id": _known(group["frame_compile"]),
+            "name": Text(group["name"], pool),
+            "reason": Text(group["reason"], pool),
+            "file": Text(group["file"], pool),
+            "line": _known(group["line"], 1),
         },
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import group_order, running_max
-from profsuite.trace.readers.raw import Remark
+from profsuite.trace.readers.raw import Remark, first_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +243,7 @@ def _some(kind: str, trace: Trace, rows: NDArray[Any], message: str) -> list[Rem
     """A remark on rows of ``slice``, if there are any."""
     if not len(rows):
         return []
-    return [Remark(kind, len(rows), int(trace.array("slice", "byte_offset")[rows].min()), message)]
+    return [Remark(kind, len(rows), first_place(trace.array("slice", "byte_offset")[rows]), message)]
 
 
 def _whole(kind: str, trace: Trace, message: str) -> list[Remark]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises whenever a column changes its name, type or meaning; caches and run folders carry it."""
 
 Dtype = Literal["int64", "int32", "float64", "bool", "text"]
@@ -77,7 +77,9 @@ def _null(name: str, dtype: Dtype, unit: str, doc: str) -> Column:
 _SLICE_ID = Column("slice_id", "int32", "row of slice", "The slice that this row describes.")
 _TS = Column("ts", "int64", "ns", "When it happened, on the file's clock.")
 _TRACK = Column("track_id", "int32", "row of track", "The thread or stream it was recorded on.")
-_OFFSET = Column("byte_offset", "int64", "bytes", "Where its event starts in the uncompressed file.")
+_OFFSET = _null(
+    "byte_offset", "int64", "bytes", "Where its event starts in the uncompressed file; null where there was no file."
+)
 _LAUNCH = (
     _null("launch_id", "int32", "row of slice", "The runtime or driver call that launched it (same correlation id)."),
     _null("op_id", "int32", "row of slice", "The innermost op around the launch; else the op of the same external id."),
@@ -278,6 +280,21 @@ TABLES: tuple[Table, ...] = (
             _null("total_reserved_bytes", "int64", "bytes", "Reserved by the allocator after the event."),
             _null("event_index", "int64", "", "Recorder's own index (Ev Idx)."),
             _OFFSET,
+        ),
+    ),
+    Table(
+        "compile_event",
+        "One thing that torch.compile did, or could not do; only recordings of the collector have them.",
+        (
+            Column("ts", "int64", "ns", "When it began, on the file's clock."),
+            _null("dur", "int64", "ns", "How long it took; null for what has no duration, or whose end was not seen."),
+            Column("kind", "text", "", "compile, graph_break, recompile, cache_hit or cache_miss."),
+            _null("frame_id", "int64", "", "Dynamo's number of the frame: the 2 of 2/1."),
+            _null("frame_compile_id", "int64", "", "Which compilation of that frame: the 1 of 2/1."),
+            _null("name", "text", "", "What was compiled (the function's name), or which cache was asked."),
+            _null("reason", "text", "", "Why the graph broke, which guard failed, or why compilation failed."),
+            _null("file", "text", "", "The user's source file."),
+            _null("line", "int64", "", "Line in that file."),
         ),
     ),
     Table(

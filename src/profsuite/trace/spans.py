@@ -8,7 +8,7 @@ import numpy as np
 
 from profsuite.trace.intervals import running_max
 from profsuite.trace.readers.fields import NULL_INT64
-from profsuite.trace.readers.raw import Remark
+from profsuite.trace.readers.raw import Remark, first_place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,10 +41,10 @@ def close_spans(
         ts = slices["ts"][left]
         dur[left] = np.maximum(last[slices["track"][left]] - ts, 0)
         message = f"{len(left)} spans begin and never end; they were ended with the last event of their track"
-        remarks.append(Remark("unclosed", len(left), int(slices["offset"][left].min()), message))
+        remarks.append(Remark("unclosed", len(left), first_place(slices["offset"][left]), message))
     if len(stray):
         message = f"{len(stray)} end events have no begin; they were dropped"
-        remarks.append(Remark("dropped", len(stray), int(ends["offset"][stray].min()), message))
+        remarks.append(Remark("dropped", len(stray), first_place(ends["offset"][stray]), message))
     return dur, unclosed, remarks
 
 

@@ -90,6 +90,12 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("record_correlation", "int", ""), ("event", "int", ""),
     ),
     "python": (("row", "row", ""), ("id", "int", ""), ("parent", "int", ""), ("module", "int", "")),
+    # The collector's alone: no key of a JSON trace fills it.
+    "compile": (
+        ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
+        ("frame_compile", "int", ""), ("name", "text", "misc"), ("reason", "text", "misc"),
+        ("file", "text", "misc"), ("line", "int", ""),
+    ),
 }  # fmt: skip
 
 ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from profsuite.trace.readers.fields import NULL_INT64
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -22,6 +24,12 @@ class Remark:
     count: int
     byte_offset: int | None
     message: str
+
+
+def first_place(offsets: NDArray[Any]) -> int | None:
+    """The lowest of some byte offsets, None where the events come from no file."""
+    lowest = int(offsets.min())
+    return None if lowest == NULL_INT64 else lowest
 
 
 def remark_message(kind: str, count: int, phases: dict[str, int] | None = None) -> str:

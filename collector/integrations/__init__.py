@@ -1,0 +1,1 @@
+"""Profsuite inside the training loops of others: Lightning, Hugging Face Transformers."""

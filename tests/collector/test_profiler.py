@@ -1,0 +1,317 @@
+"""``profsuite.profile`` as users call it."""
+
+import json
+import os
+import threading
+import warnings
+
+import pytest
+
+import profsuite
+from profsuite.collector.config import ProfsuiteWarning
+from profsuite.collector.window import BusyError
+from profsuite.errors import ProfsuiteError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+DEEP = {"engine": "kineto", "channels": ()}
+
+
+@pytest.fixture(scope="module")
+def model():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    optimizer = torch.optim.AdamW(net.parameters())
+
+    def train():
+        net(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    train()
+    return train
+
+
+def names(trace):
+    words = trace.words("slice", "name")
+    return [words[code] for code in trace.array("slice", "name")]
+
+
+def step_numbers(trace):
+    return trace.steps.column("number").to_pylist()
+
+
+def test_a_schedule(tmp_path, model):
+    plan = profsuite.schedule(wait=1, warmup=1, active=2, repeat=2)
+    with profsuite.profile(tmp_path / "run", schedule=plan, **DEEP) as prof:
+        for _ in range(10):
+            model()
+            prof.step()
+    assert step_numbers(prof.trace) == [2, 3, 6, 7]
+    assert names(prof.trace).count("Optimizer.step#AdamW.step") == 4
+    assert prof.folder == tmp_path / "run" / "rank_0"
+    assert step_numbers(profsuite.load(prof.folder)) == [2, 3, 6, 7]
+    assert profsuite.load(tmp_path / "run").num_rows("slice") == prof.trace.num_rows("slice")
+    stepless = [
+        name for name, step in zip(names(prof.trace), prof.trace.array("slice", "step_id"), strict=True) if step < 0
+    ]
+    assert not [name for name in stepless if not name.startswith("PyTorch Profiler")]
+    assert prof.trace.info.rank == 0
+    assert prof.trace.info.reader == "collector"
+
+
+def test_steps_as_text(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", schedule="3:5", **DEEP) as prof:
+        for _ in range(8):
+            model()
+            prof.step()
+    assert step_numbers(prof.trace) == [3, 4]
+
+
+@pytest.mark.parametrize("engine", ["auto", "kineto"])
+def test_without_a_schedule_everything(tmp_path, model, engine):
+    with profsuite.profile(tmp_path / "run", engine=engine, channels=()) as prof:
+        for _ in range(3):
+            model()
+            prof.step()
+    assert step_numbers(prof.trace) == [0, 1, 2]
+    assert names(prof.trace).count("Optimizer.step#AdamW.step") == 3
+    assert not [note for note in prof.notes if "step()" in note]
+
+
+def test_without_step_it_says_what_it_does_not_know(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+        model()
+    assert prof.trace.num_rows("step") == 0
+    assert "aten::addmm" in names(prof.trace)
+    said = [row["message"] for row in prof.trace.health.to_pylist() if row["kind"] == "recording"]
+    assert any("Step() was never called: times per step are unknown" in text for text in said)
+
+
+def test_a_schedule_that_never_got_there(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", schedule="100:110", **DEEP) as prof:
+        model()
+        prof.step()
+    assert prof.trace.num_rows("slice") == 0
+    assert any("nothing was recorded" in note for note in prof.notes)
+    with profsuite.profile(tmp_path / "run", schedule="100:110", **DEEP) as prof:
+        model()
+    assert any("step() was never called" in note for note in prof.notes)
+
+
+def test_memory_stacks_and_shapes(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", memory=True, stacks=True, **DEEP) as prof:
+        model()
+        prof.step()
+    trace = prof.trace
+    assert trace.num_rows("memory_event") > 10
+    assert trace.array("memory_event", "address").all()
+    assert any(name.startswith("nn.Module: Linear_") for name in names(trace))
+    assert "[[4, 8], [8, 8], [8]]" in trace.words("op", "input_dims")
+    kinds = trace.health.column("kind").to_pylist()
+    assert "no_shapes" not in kinds
+    assert "no_stacks" not in kinds
+
+
+def test_decorator(tmp_path, model):
+    @profsuite.profile(tmp_path / "run", **DEEP)
+    def job(times):
+        """Doc."""
+        for _ in range(times):
+            model()
+        return times
+
+    assert job(2) == 2
+    assert job(1) == 1
+    assert job.__name__ == "job"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-2"]
+
+
+def test_start_and_stop(tmp_path, model):
+    prof = profsuite.profile(tmp_path / "run", **DEEP)
+    assert "not started" in repr(prof)
+    with pytest.raises(ProfsuiteError, match="once the recording has stopped"):
+        _ = prof.trace
+    prof.step()
+    prof.stop()
+    prof.start()
+    assert "recording" in repr(prof)
+    model()
+    prof.step()
+    prof.stop()
+    prof.stop()
+    assert "stopped" in repr(prof)
+    assert step_numbers(prof.trace) == [0]
+    with pytest.raises(ProfsuiteError, match="started before"):
+        prof.start()
+
+
+def test_report_and_notebook(tmp_path, model):
+    prof = profsuite.profile(tmp_path / "run", **DEEP)
+    assert "not started" in prof._repr_html_()
+    with prof:
+        for _ in range(3):
+            model()
+            prof.step()
+        assert "recording" in prof._repr_html_()
+    report = prof.report(top=3)
+    assert len(report.ops.rows if hasattr(report.ops, "rows") else report.ops.by_name) <= 3 or report.verdict
+    assert report.verdict
+    assert "<iframe" in prof._repr_html_()
+
+
+def test_a_new_run_never_overwrites(tmp_path, model):
+    for _ in range(3):
+        with profsuite.profile(tmp_path / "run", **DEEP):
+            model()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-2", "run-3"]
+
+
+def test_an_older_folder_without_a_name_is_left_alone(tmp_path, model):
+    old = tmp_path / "run" / "rank_0"
+    old.mkdir(parents=True)
+    (old / "mine").write_text("x")
+    with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+        model()
+    assert prof.folder.parent.name == "run-2"
+    assert (old / "mine").read_text() == "x"
+
+
+def test_ranks_of_one_job_share_a_folder(tmp_path, model, monkeypatch):
+    for key, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(key, value)
+    for rank in (1, 0):
+        monkeypatch.setenv("RANK", str(rank))
+        with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+            model()
+        assert prof.folder == tmp_path / "run" / f"rank_{rank}"
+        assert prof.trace.info.rank == rank
+    assert [file.rank for file in profsuite.find_ranks(tmp_path / "run")] == [0, 1]
+    monkeypatch.setenv("MASTER_PORT", "29501")
+    with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+        model()
+    assert prof.folder == tmp_path / "run-2" / "rank_0"
+
+
+def test_two_at_once_are_refused(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+        with pytest.raises(BusyError, match=r"profsuite\.profile is recording already"):
+            profsuite.profile(tmp_path / "other", **DEEP).start()
+        model()
+        prof.step()
+    assert step_numbers(prof.trace) == [0]
+    assert not (tmp_path / "other").exists()
+
+
+def test_inside_torchs_profiler_it_is_refused(tmp_path, model):
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as theirs:
+        with pytest.raises(BusyError, match=r"torch\.profiler is recording already"):
+            profsuite.profile(tmp_path / "run", **DEEP).start()
+        model()
+    assert len(theirs.events()) > 10
+    with torch.autograd.profiler.emit_itt(), pytest.raises(BusyError, match="emit_itt"):
+        profsuite.profile(tmp_path / "run", **DEEP).start()
+    with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+        model()
+    assert prof.trace.num_rows("slice") > 10
+
+
+def test_a_profiler_of_another_thread_is_seen(tmp_path):
+    from torch.profiler import ProfilerActivity, profile
+
+    begun, end = threading.Event(), threading.Event()
+
+    def other():
+        with profile(activities=[ProfilerActivity.CPU]):
+            begun.set()
+            end.wait(30)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        assert begun.wait(30)
+        with pytest.raises(BusyError, match="on another thread"):
+            profsuite.profile(tmp_path / "run", **DEEP).start()
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_torchs_profiler_inside_a_window_is_told(tmp_path, model):
+    from torch.profiler import ProfilerActivity, profile
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profsuite.profile(tmp_path / "run", **DEEP) as prof:
+            model()
+            try:
+                with profile(activities=[ProfilerActivity.CPU]):
+                    model()
+            except RuntimeError:
+                pass
+            model()
+            prof.step()
+    kinds = prof.trace.health.column("kind").to_pylist()
+    assert "profiler_conflict" in kinds
+
+
+def test_settings_that_are_ignored_warn(tmp_path):
+    with pytest.warns(ProfsuiteWarning, match="memory=True is ignored"):
+        prof = profsuite.profile(tmp_path / "run", memory=True, all_threads=True, **DEEP)
+    assert any("memory=True" in note for note in prof.notes)
+    with pytest.raises(ValueError, match="engine must be"):
+        profsuite.profile(tmp_path / "run", engine="x")
+
+
+def test_all_threads(tmp_path, model):
+    for all_threads in (False, True):
+        with profsuite.profile(tmp_path / "run", all_threads=all_threads, **DEEP) as prof:
+            thread = threading.Thread(target=model)
+            thread.start()
+            thread.join()
+        seen = "aten::addmm" in names(prof.trace)
+        assert seen == all_threads
+
+
+def test_what_the_folder_says_of_the_recording(tmp_path, model, monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    monkeypatch.setenv("TORCH_SECRET_TOKEN", "abc")
+    with profsuite.profile(tmp_path / "run", schedule="1:3", **DEEP) as prof:
+        for _ in range(4):
+            model()
+            prof.step()
+    facts = json.loads((prof.folder / "recording.json").read_text())
+    assert facts["settings"]["shapes"] is True
+    assert facts["windows"] == 1
+    assert facts["steps"] == 4
+    assert facts["engine"] == "kineto"
+    assert facts["overhead"]["stop"]["total_ns"] > 0
+    assert facts["overhead"]["columns"]["count"] == 1
+    assert 0 <= facts["overhead"]["engine_ns_per_op"] < 100_000
+    assert facts["origin"]["packages"]["torch"]
+    assert facts["origin"]["environment"]["NCCL_DEBUG"] == "WARN"
+    assert facts["origin"]["environment"]["TORCH_SECRET_TOKEN"] == "(left out)"
+    assert "abc" not in json.dumps(facts["origin"]["environment"])
+    assert profsuite.load(prof.folder).metadata("profsuite")["windows"] == 1
+    assert facts["origin"]["pid"] == os.getpid()
+
+
+def test_max_events_ends_the_recording(tmp_path, model):
+    plan = profsuite.schedule(active=1)
+    with profsuite.profile(tmp_path / "run", schedule=plan, max_events=100, **DEEP) as prof:
+        for _ in range(200):
+            model()
+            prof.step()
+    assert any("max_events" in note for note in prof.notes)
+    assert prof.trace.num_rows("step") < 200
+
+
+def test_kineto_json_beside_the_tables(tmp_path, model):
+    with profsuite.profile(tmp_path / "run", json=True, schedule="0:1", **DEEP) as prof:
+        model()
+        prof.step()
+    files = sorted(prof.folder.glob("*.json.gz")) + sorted(prof.folder.glob("window_*.json"))
+    assert len(files) == 1
+    theirs = profsuite.load(files[0])
+    assert theirs.num_rows("op") == prof.trace.num_rows("op")
