@@ -35,7 +35,7 @@ $(VENV)/.torch: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	@touch $@ $(VENV)/.use
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
-	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	$(PIP) install -q -c constraints.txt -e '.[dev,torch,integrations]'
 	@touch $@ $(VENV)/.use
 
 # ---------------------------------------------------------------- targets

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import profsuite
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SAMPLES = ROOT / "sample_traces"
@@ -59,6 +61,18 @@ def test_python_example(folder):
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The job waits for input")
+
+
+def test_recording_example(folder, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PROFSUITE_CACHE", str(folder / "cache"))
+    code = next(block for block in blocks("python") if "profsuite.profile" in block)
+    layer = torch.nn.Linear(8, 8)
+    exec(code, {"loader": [torch.ones(4, 8)] * 3, "train_step": lambda batch: layer(batch).sum().backward()})
+    trace = profsuite.load(folder / "runs" / "exp1")
+    assert trace.num_rows("step") == 3
+    assert "aten::linear" in trace.words("slice", "name")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class Scanner:
 
     def _run(self) -> None:
         """Read as far as the data goes."""
-        self._data = self._data[self._at :] + b"".join(self._pending)
+        self._data = b"".join([memoryview(self._data)[self._at :], *self._pending])
         self._base += self._at
         self._at = 0
         self._pending.clear()
