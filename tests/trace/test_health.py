@@ -116,7 +116,8 @@ def test_every_kind_is_documented():
     assert {check.__name__ for check in health.CHECKS} <= documented
     reader = {"repaired", "dropped", "truncated", "empty", "negative_duration", "missing_duration", "unclosed",
               "unsupported", "trailing_data"}  # fmt: skip
-    assert documented == {check.__name__ for check in health.CHECKS} | reader
+    collector = {"overrun", "over_limit", "no_shape", "clock_step", "cupti"}
+    assert documented == {check.__name__ for check in health.CHECKS} | reader | collector
 
 
 @pytest.mark.parametrize(
