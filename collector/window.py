@@ -319,6 +319,8 @@ def label(build: RawBuilder) -> None:
         if process == pid:
             build.add_metadata(track, "process_name", "name", "python")
             build.add_metadata(track, "process_labels", "labels", "CPU")
+            if thread == "0":  # of frames whose thread is not known
+                continue
             try:
                 name = Path(f"/proc/self/task/{thread}/comm").read_text("utf-8").strip()
             except OSError:  # it has ended, or this is no Linux

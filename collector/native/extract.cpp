@@ -24,6 +24,8 @@
 #include <ActivityType.h>
 #include <ITraceActivity.h>
 
+#include <unistd.h>
+
 #include <cinttypes>
 #include <cstdio>
 #include <deque>
@@ -41,6 +43,12 @@ using torch::autograd::profiler::ProfilerResult;
 namespace {
 
 constexpr int64_t kNull = std::numeric_limits<int64_t>::min();
+
+// The process of a host event.  Python frames of a thread on which torch has recorded nothing have
+// neither process nor thread; Kineto's JSON gives them to this process all the same.
+int64_t process_of(int64_t process) {
+  return process ? process : static_cast<int64_t>(getpid());
+}
 
 // Strings numbered by first appearance.
 struct Pool {
@@ -174,12 +182,13 @@ class Extractor {
   }
 
   int32_t track(const Result& result) {
-    auto device = static_cast<uint32_t>(result.kineto_info_.device);
+    int64_t process = process_of(result.kineto_info_.device);
+    auto device = static_cast<uint32_t>(process);
     auto resource = static_cast<uint32_t>(result.kineto_info_.resource);
     uint64_t key = (static_cast<uint64_t>(device) << 32) | resource;
     auto [found, fresh] = track_numbers_.emplace(key, static_cast<int32_t>(tracks.size()));
     if (fresh) {
-      tracks.emplace_back(result.kineto_info_.device, std::abs(static_cast<int64_t>(result.kineto_info_.resource)));
+      tracks.emplace_back(process, std::abs(static_cast<int64_t>(result.kineto_info_.resource)));
     }
     return found->second;
   }
@@ -450,6 +459,7 @@ class Extractor {
     auto type = activity.type();
     auto resource = activity.resourceId();
     resource = resource == kNull ? 0 : std::abs(resource);
+    auto process = type == ActivityType::PYTHON_FUNCTION ? process_of(activity.deviceId()) : activity.deviceId();
     json += json.empty() ? "{" : ",\n{";
     num_json++;
     if (type == ActivityType::CPU_INSTANT_EVENT) {
@@ -460,7 +470,7 @@ class Extractor {
     quote(libkineto::toString(type));
     json += ",\"name\":";
     quote(activity.name());
-    number(",\"pid\":", activity.deviceId());
+    number(",\"pid\":", process);
     number(",\"tid\":", resource);
     time(",\"ts\":", activity.timestamp());
     if (type != ActivityType::CPU_INSTANT_EVENT) {
