@@ -3,7 +3,8 @@
 ProfsuiteError
 ├── TraceError        a file, folder or stream that cannot be read as a trace
 ├── SelectionError    a rank, step or time range that the trace does not have
-└── MissingExtraError an optional package that is not installed
+├── MissingExtraError an optional package that is not installed
+└── of the collector  BusyError, BuildError, RecorderError, CuptiError: defined where they are raised
 """
 
 from __future__ import annotations
