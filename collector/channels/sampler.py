@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ class Source:
         return [self._scale * (v - w) / passed if v >= w else NAN for v, w in zip(values, before[1], strict=True)]
 
 
-class Sampler:
+class Sampler(ABC):
     """What the sampling channels share; a subclass says what it reads by ``open``."""
 
     name = ""
@@ -80,11 +81,11 @@ class Sampler:
         self.overhead_ns = 0
         self._thread: threading.Thread | None = None
 
+    @abstractmethod
     def open(self) -> Sequence[Source]:
         """Get ready to read; what there may be to read.  Raises if there is nothing at all."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case
         """Let go of what ``open`` took."""
 
     def start(self) -> None:
