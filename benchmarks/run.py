@@ -76,7 +76,9 @@ def parse() -> argparse.Namespace:
         "--quick", action="store_true", help="3 MB instead of 1 GB, one run each: whether it works at all"
     )
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median is taken (default 5)")
-    parser.add_argument("--peer-runs", type=int, default=3, help="runs of the peer, a minute each (default 3)")
+    parser.add_argument(
+        "--peer-runs", type=int, default=3, help="runs of the peer, one to two minutes each (default 3)"
+    )
     parser.add_argument("--no-peer", action="store_true", help="leave the peer out")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "bench", help="for inputs and the peer")
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
