@@ -29,7 +29,7 @@ $(VENV)/.use: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
-# On a machine without a GPU the CPU build of torch is enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# On a machine without a GPU the CPU build of torch is enough.
 $(VENV)/.torch: $(BIN)/python pyproject.toml setup.py constraints.txt $(SCANNER)
 	$(PIP) install -q -c constraints.txt -e '.[torch]'
 	@touch $@ $(VENV)/.use
