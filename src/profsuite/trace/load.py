@@ -144,8 +144,8 @@ def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressLi
             progress(num_bytes, total)
 
     try:
-        if use_c and source.path is not None:
-            raw = native.read_file(source.path, threads or min(8, os.cpu_count() or 1), done)
+        if source.path is not None:
+            raw = _file_reader(use_c)(source.path, threads or min(8, os.cpu_count() or 1), done)
         else:
             raw = _reader(use_c)(_watched(source, done))
     except TraceError as error:
@@ -189,6 +189,14 @@ def _reader(use_c: bool) -> Callable[[Any], RawTrace]:
     from profsuite.trace.readers import fallback
 
     return fallback.read_chunks
+
+
+def _file_reader(use_c: bool) -> Callable[[str, int, Callable[[int], None]], RawTrace]:
+    if use_c:
+        return native.read_file
+    from profsuite.trace.readers import stretches
+
+    return stretches.read_file
 
 
 def _watched(source: Source, done: Callable[[int], None]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,6 +51,22 @@ class Pool(dict[str, int]):
         code = self[value] = len(self)
         self.fresh.append(value)
         return code
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was read of one stretch of a file, with numbers of strings, tracks and slices of its own.
+
+    ``remarks``: kind -> (count, byte offset of the first).  ``unsupported``: phase -> count.
+    """
+
+    groups: dict[str, dict[str, NDArray[Any]]]
+    pools: dict[str, list[str]]
+    tracks: list[tuple[str, str]]
+    header: list[tuple[str, str]]
+    num_events: int
+    remarks: dict[str, tuple[int, int]]
+    unsupported: dict[str, int]
 
 
 class Columns:
@@ -100,6 +117,30 @@ class Columns:
             dtype = DTYPE[column.typecode]
             filled = found[name] if name in found else np.full(count, NULL[self.kind(group, name)], dtype)
             column.frombytes(np.ascontiguousarray(filled, dtype).view(np.uint8).data)
+
+    def absorb(self, part: Part) -> None:
+        """Append what was read of the stretch of the file that follows."""
+        codes = {
+            pool: np.array([*(self.pools[pool][word] for word in words), NULL_CODE], np.int32)
+            for pool, words in part.pools.items()
+        }
+        tracks = np.array([self.track(*pair) for pair in part.tracks], np.int32)
+        for group, fields in GROUPS.items():
+            found = dict(part.groups[group])
+            for name, kind, pool in fields:
+                if pool:
+                    found[name] = codes[pool][found[name]]
+                elif kind == "track":
+                    found[name] = tracks[found[name]]
+                elif kind == "row":
+                    found[name] = found[name] + np.int32(self.next_row)
+            self.append(group, len(next(iter(found.values()))), found)
+        self.next_row += len(part.groups["slice"]["ts"])
+        self.num_events += part.num_events
+        for fault, (count, first) in part.remarks.items():
+            self.remark(fault, first, count)
+        for phase, count in part.unsupported.items():
+            self.unsupported[phase] = self.unsupported.get(phase, 0) + count
 
     def remark(self, kind: str, offset: int, count: int = 1) -> None:
         """Count a fault at a byte offset."""

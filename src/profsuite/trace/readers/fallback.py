@@ -14,7 +14,7 @@ from profsuite.errors import TraceError
 from profsuite.trace.columns import strings
 from profsuite.trace.readers import values
 from profsuite.trace.readers.batch import Batch
-from profsuite.trace.readers.columns import Columns
+from profsuite.trace.readers.columns import Columns, Part
 from profsuite.trace.readers.fields import POOLS
 from profsuite.trace.readers.lenient import BrokenError, Parser, parse_event
 from profsuite.trace.readers.raw import RawTrace, Remark, not_a_trace
@@ -68,6 +68,35 @@ class Scanner:
         self._state: Callable[[], bool] = self._begin
         self._after_event = False  # an event was read and no comma since
         self._lost: _Lost | None = None
+
+    @classmethod
+    def at_event(cls, offset: int, is_object: bool) -> Scanner:
+        """One that is fed from the event at a byte offset on; ``is_object``: the document is one, no array."""
+        scanner = cls()
+        scanner._base = scanner.num_bytes = offset
+        scanner._is_object = is_object
+        scanner._open_events()
+        return scanner
+
+    def is_between_events(self) -> bool:
+        """Whether all that was fed is read, and an event has to follow: the comma before it was met."""
+        self._run()
+        is_read = self._at == len(self._data)
+        return self._state == self._events and is_read and self._lost is None and not self._after_event
+
+    def part(self) -> Part:
+        """Everything read so far, for ``absorb``; the scanner holds no rows after it."""
+        columns = self._columns
+        pools = {pool: self.new_strings(pool) for pool in POOLS}
+        return Part(
+            columns.take(), pools, self.tracks, self.header, self.num_events, columns.remarks, columns.unsupported
+        )
+
+    def absorb(self, part: Part, num_bytes: int) -> None:
+        """Append what was read of the following ``num_bytes``; after this only ``take`` and the like make sense."""
+        self._columns.absorb(part)
+        self.header += part.header
+        self.num_bytes += num_bytes
 
     @property
     def tracks(self) -> list[tuple[str, str]]:
@@ -460,6 +489,11 @@ def read_chunks(chunks: Iterable[bytes]) -> RawTrace:
     for chunk in chunks:
         scanner.feed(chunk)
     scanner.finish()
+    return raw_trace(scanner)
+
+
+def raw_trace(scanner: Scanner) -> RawTrace:
+    """All that a scanner holds."""
     return RawTrace(
         groups=scanner.take(),
         pools={pool: strings(scanner.new_strings(pool)) for pool in POOLS},
