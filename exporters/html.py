@@ -9,7 +9,8 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
-from profsuite.exporters.sections import PAGE, document
+from profsuite.exporters.sections import document
+from profsuite.exporters.sections.words import PAGE
 from profsuite.exporters.units import percent
 
 NAME_WIDTH = 80

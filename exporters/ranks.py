@@ -10,7 +10,7 @@ from msgspec import Struct
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Cell, Column, Name, Table
 from profsuite.exporters.names import printable
-from profsuite.exporters.sections import DEVICE_PARTS, without_empty
+from profsuite.exporters.sections.words import DEVICE_PARTS, without_empty
 from profsuite.exporters.units import duration, percent, plural
 
 
