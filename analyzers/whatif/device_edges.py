@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LAUNCH_NS: Final = 5_000
 """From a launch call's start to the kernel's, where no kernel was seen that waited for nothing else."""
+LONGEST_LAUNCH_NS: Final = 30_000
+"""A longer median comes from launches that waited for something else, as at a recording's start."""
 BACK_TO_BACK_NS: Final = 1_000
 """From the end of a kernel to the start of the next of its stream, where none was seen that was queued."""
 EVENT_NS: Final = 2_000
@@ -32,7 +34,7 @@ EVENT_NS: Final = 2_000
 UNEXPLAINED_NS: Final = 5_000
 """Later than this after all known causes, work of another stream is looked for."""
 RECENT_NS: Final = 20_000
-"""Work of another stream that ended this short before may be what was waited for."""
+"""Work of another stream that ended this short before, or in a tenth of the delay, was what was waited for."""
 _NEVER: Final = int(np.iinfo(np.int64).min)
 _OPTIMIZER: Final = r"^Optimizer\.step#"
 
@@ -58,7 +60,7 @@ def device_edges(machine: Machine, points: Points) -> Edges:
     queued = follows & launched & (machine.launch_start < end[before] - QUEUE_NS) & (gap >= 0) & (gap <= QUEUE_NS)
     typical_gap = int(np.median(gap[queued])) if queued.any() else BACK_TO_BACK_NS
     alone = launched & (~follows | (end[before] <= machine.launch_start))
-    typical_latency = int(np.median(latency[alone])) if alone.any() else LAUNCH_NS
+    typical_latency = min(int(np.median(latency[alone])), LONGEST_LAUNCH_NS) if alone.any() else LAUNCH_NS
 
     stream_weight = np.minimum(gap, typical_gap)
     launch_weight = np.minimum(latency, typical_latency)
@@ -71,21 +73,26 @@ def device_edges(machine: Machine, points: Points) -> Edges:
 
     reached = np.maximum(np.maximum(from_stream, from_launch), from_others)
     late = np.flatnonzero((reached > _NEVER) & (start - reached > UNEXPLAINED_NS))
-    culprit = _recent_work(machine, late, np.maximum(reached[late] + 1, start[late] - RECENT_NS))
+    delay = start[late] - reached[late]
+    culprit = _recent_work(machine, late, start[late] - np.minimum(delay - 1, np.maximum(RECENT_NS, delay // 10)))
     found = culprit >= 0
-    edges.add(late[found], culprit[found], start[late[found]] - end[culprit[found]], DEPENDENCY)
+    after = start[late[found]] - end[culprit[found]]
+    edges.add(late[found], culprit[found], after, DEPENDENCY, np.maximum(after - EVENT_NS, 0))
     rest = np.where(reached > _NEVER, start - reached, 0)
     rest[late[found]] = 0
 
-    last = np.where(from_launch == reached, 1, np.where(from_stream == reached, 0, 2))
-    stream_weight = stream_weight + np.where(last == 0, rest, 0)
-    launch_weight = launch_weight + np.where(last == 1, rest, 0)
-    event_weight = event_weight + np.where(
-        (last[dependent] == 2) & (end[source] + event_weight == reached[dependent]), rest[dependent], 0
-    )
-    edges.add(work[follows], before[follows], stream_weight[follows], STREAM)
-    edges.add(work[launched], -1 - issue[launched], launch_weight[launched], LAUNCHED)
-    edges.add(dependent, source, event_weight, DEPENDENCY)
+    # Each piece's unexplained rest goes to one of its edges that reach furthest.
+    by_launch = launched & (from_launch == reached)
+    by_stream = follows & (from_stream == reached) & ~by_launch
+    by_others = (from_others[dependent] == reached[dependent]) & (end[source] + event_weight == reached[dependent])
+    by_others &= ~by_launch[dependent] & ~by_stream[dependent]
+    for target, origin, weight, takes, kind in (
+        (work[follows], before[follows], stream_weight[follows], by_stream[follows], STREAM),
+        (work[launched], -1 - issue[launched], launch_weight[launched], by_launch[launched], LAUNCHED),
+        (dependent, source, event_weight, by_others, DEPENDENCY),
+    ):
+        share = np.where(takes, rest[target], 0)
+        edges.add(target, origin, weight + share, kind, share)
     return edges
 
 

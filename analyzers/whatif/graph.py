@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.analyzers.whatif.device_edges import device_edges
-from profsuite.analyzers.whatif.host_points import Points, host_points
-from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, NUM_KINDS, Edges, Machine
+from profsuite.analyzers.whatif.host_points import UNLIMITED, Points, host_points
+from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, Edges, Machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,10 +33,10 @@ class Graph:
     ``time`` is when a node finished in the recording, ``own`` what of that was its own duration (device work).
     ``slice_id`` is the row of the device work, or of the host call that a moment belongs to, else -1; ``track`` the
     host thread of a moment, -1 for device work; ``kind`` of device work is its code of ``WORK_KINDS``, else -1.
-    Edge ``e`` of target ``i`` (``first[i] <= e < first[i + 1]``) comes from ``source[e]``, takes ``weight[e]`` and
-    is a code of ``EDGES``; ``is_running`` marks the host edges whose weight is what the thread did meanwhile.
-    ``start`` and ``end`` are the nodes between which the job is measured, ``steps`` the (start, end) nodes of each
-    step on the main thread.
+    Edge ``e`` of target ``i`` (``first[i] <= e < first[i + 1]``) comes from ``source[e]`` and takes ``weight[e]``, of
+    which its kind (``edge[e]``, a code of ``EDGES``) leaves ``rest[e]`` unexplained; ``is_running`` marks the host
+    edges whose weight is what the thread did meanwhile.  ``start`` and ``end`` are the nodes between which the job is
+    measured, ``steps`` the (start, end) nodes of each step on the main thread.
     """
 
     origin_ns: int
@@ -48,6 +48,7 @@ class Graph:
     first: Int64s
     source: NDArray[np.int32]
     weight: Int64s
+    rest: Int64s
     edge: NDArray[np.int8]
     is_running: NDArray[np.bool_]
     start: int
@@ -99,7 +100,7 @@ def _thread_edges(points: Points, edges: Edges, shift: int) -> None:
     """Each point of a thread follows the one before; what is blocked or idle meanwhile takes no time of its own."""
     same = np.flatnonzero(points.track[1:] == points.track[:-1]) + 1
     weight = np.minimum(points.time[same] - points.time[same - 1], points.host_limit[same])
-    edges.add(same + shift, same - 1 + shift, weight, HOST, points.host_limit[same] == np.iinfo(np.int64).max)
+    edges.add(same + shift, same - 1 + shift, weight, HOST, running=points.host_limit[same] == UNLIMITED)
 
 
 def _end(machine: Machine, points: Points, edges: Edges, node: int) -> int:
@@ -109,7 +110,11 @@ def _end(machine: Machine, points: Points, edges: Edges, node: int) -> int:
         last = points.steps[:, 1]
         counted = machine.step >= 0
     else:
-        last = np.flatnonzero(np.append(points.track[1:] != points.track[:-1], True)) if len(points.time) else np.zeros(0, np.int64)
+        last = (
+            np.flatnonzero(np.append(points.track[1:] != points.track[:-1], True))
+            if len(points.time)
+            else np.zeros(0, np.int64)
+        )
         counted = np.ones(machine.num_work, bool)
     edges.add(np.full(len(last), node), last + shift, np.zeros(len(last), np.int64), END)
     works = np.flatnonzero(counted)
@@ -135,26 +140,23 @@ def _sorted(
     order = np.lexsort((rank, time))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    target, source, weight, kind, running = edges.arrays()
-    target, source = place[target], place[source]
     time, own = time[order], own[order]
     begin = time - own
-    good = (source < target) & (time[source] + weight <= begin[target])
-    target, source, weight, kind, running = target[good], source[good], weight[good], kind[good], running[good]
+    found = edges.arrays()
+    found = found._replace(target=place[found.target], source=place[found.source])
+    found = found.at((found.source < found.target) & (time[found.source] + found.weight <= begin[found.target]))
     exact = np.zeros(len(time), bool)
-    exact[target[time[source] + weight == begin[target]]] = True
+    exact[found.target[time[found.source] + found.weight == begin[found.target]]] = True
     exact[_ROOT] = True
     loose = np.flatnonzero(~exact)
-    target = np.concatenate([target, loose])
-    source = np.concatenate([source, np.zeros(len(loose), np.int64)])
-    weight = np.concatenate([weight, begin[loose]])
-    kind = np.concatenate([kind, np.full(len(loose), ANCHOR, np.int8)])
-    running = np.concatenate([running, np.zeros(len(loose), bool)])
+    anchors = Edges()
+    anchors.add(loose, np.zeros(len(loose), np.int64), begin[loose], ANCHOR, begin[loose])
+    anchors.extend(found)
+    found = anchors.arrays()
     # By target; of equal edges the first decides, so those with a cause come before those without.
-    by_target = np.lexsort((kind, target))
+    found = found.at(np.lexsort((found.kind, found.target)))
     first = np.zeros(len(time) + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=len(time)), out=first[1:])
-    assert NUM_KINDS < 127
+    np.cumsum(np.bincount(found.target, minlength=len(time)), out=first[1:])
     shift = 1 + machine.num_work
     steps = place[points.steps + shift] if len(points.steps) else np.zeros((0, 2), np.int64)
     return Graph(
@@ -165,10 +167,11 @@ def _sorted(
         track=nodes["track"][order],
         kind=nodes["kind"][order].astype(np.int8),
         first=first,
-        source=source[by_target].astype(np.int32),
-        weight=weight[by_target],
-        edge=kind[by_target],
-        is_running=running[by_target],
+        source=found.source.astype(np.int32),
+        weight=found.weight,
+        rest=found.rest,
+        edge=found.kind,
+        is_running=found.running,
         start=int(steps[0, 0]) if len(steps) else _ROOT,
         end=int(place[-1]),
         steps=steps,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 UNLIMITED: Final = int(np.iinfo(np.int64).max)
+_NEVER: Final = int(np.iinfo(np.int64).min)
 SYNC_RETURN_NS: Final = 5_000
 """From the end of device work to the return of the call that waited for it, where none was seen."""
 LONG_LAUNCH_NS: Final = 100_000
@@ -66,7 +67,14 @@ class _Collector:
         self.count = 0
         self.links: list[tuple[Int64s, Int64s, Int64s, int]] = []
 
-    def add(self, track: Int64s | int, time: Int64s, rank: int | Int64s, slice_id: Int64s | int = -1, limit: Int64s | int = UNLIMITED) -> Int64s:
+    def add(
+        self,
+        track: Int64s | int,
+        time: Int64s,
+        rank: Int64s | int,
+        slice_id: Int64s | int = -1,
+        limit: Int64s | int = UNLIMITED,
+    ) -> Int64s:
         """Append moments; their numbers before sorting."""
         n = len(time)
         full = [np.broadcast_to(np.asarray(value, np.int64), (n,)) for value in (track, time, rank, slice_id, limit)]
@@ -81,15 +89,16 @@ class _Collector:
 
     def points(self) -> Points:
         machine = self.machine
-        for track, line in machine.threads.items():
-            self.add(track, line.time[[0, -1]], _PLAIN)
+        for thread, line in machine.threads.items():
+            # Other threads begin with their first burst.
+            self.add(thread, line.time[[0, -1]] if thread == machine.main else line.time[-1:], _PLAIN)
         steps = self._steps()
         issue = self._calls()
         if machine.main is not None:
             self._handovers(machine.main)
-        columns = [np.concatenate(column) for column in zip(*self.parts, strict=True)] if self.parts else [np.zeros(0, np.int64)] * 5
-        track, time, rank, slice_id, limit = columns
-        order = np.lexsort((rank, time, track))
+        columns: list[Int64s] = [np.concatenate(part) for part in zip(*self.parts, strict=True)]
+        track, moment, rank, slice_id, limit = columns or [np.zeros(0, np.int64)] * 5
+        order = np.lexsort((rank, moment, track))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         edges = Edges()
@@ -99,7 +108,7 @@ class _Collector:
         known = issue >= 0
         issue[known] = place[issue[known]]
         return Points(
-            track[order], time[order], rank[order], slice_id[order], limit[order], place[steps], issue, edges
+            track[order], moment[order], rank[order], slice_id[order], limit[order], place[steps], issue, edges
         )
 
     def _steps(self) -> Int64s:
@@ -134,19 +143,16 @@ class _Collector:
 
     def _handovers(self, main: int) -> None:
         """Bursts of other threads: each begins where the main thread is, which waits for it if it does nothing else."""
-        main_line = self.machine.threads[main]
-        at_work = _activity(main_line)
+        at_work = _activity(self.machine.threads[main])
         for track, line in self.machine.threads.items():
             if track == main:
                 continue
-            start, end = _bursts(line, at_work)
-            self.add_bursts(track, line, start, end, main, main_line, at_work)
+            self._bursts_of(track, line, main, at_work)
 
-    def add_bursts(
-        self, track: int, line: Timeline, start: Int64s, end: Int64s, main: int, main_line: Timeline, at_work: IntervalSet
-    ) -> None:
+    def _bursts_of(self, track: int, line: Timeline, main: int, at_work: IntervalSet) -> None:
         """The bursts of one thread."""
-        first, last = int(main_line.time[0]), int(main_line.time[-1])
+        start, end = _bursts(line, at_work)
+        first, last = self.machine.threads[main].time[[0, -1]].tolist()
         given = (start >= first) & (start <= last)
         forks = self.add(main, start[given], _FORK)
         begin = self.add(track, start, _PLAIN, -1, 0)
@@ -193,7 +199,11 @@ class _Waits:
         is_sync = np.arange(len(rows)) < len(syncs)
         begin, finish = machine.ts[rows], machine.ends[rows]
         work = self._last_work(begin, finish)
-        ended = np.where(work >= 0, machine.end[work], np.iinfo(np.int64).min) if machine.num_work else np.full(len(rows), np.iinfo(np.int64).min)
+        ended = (
+            np.where(work >= 0, machine.end[work], np.iinfo(np.int64).min)
+            if machine.num_work
+            else np.full(len(rows), np.iinfo(np.int64).min)
+        )
         bound = (work >= 0) & (ended > begin)
         # Only calls that are made to wait do so for long; of others, those that return when work has ended.
         kept = is_sync | (bound & (finish - ended <= NEAR_NS))
@@ -212,10 +222,12 @@ class _Waits:
         """Of the work launched before each call began and ended when it returned, the piece that ended last."""
         machine = self.machine
         best = np.full(len(begin), -1, np.int64)
-        best_end = np.full(len(begin), np.iinfo(np.int64).min)
+        best_end = np.full(len(begin), _NEVER)
         for number in range(machine.num_streams):
             rows = machine.stream_rows(number)
-            launched = np.maximum.accumulate(machine.launch_start[rows])
+            # Work of unknown launch came after the work before it on its stream.
+            known = machine.launch[rows] >= 0
+            launched = np.maximum.accumulate(np.where(known, machine.launch_start[rows], _NEVER))
             ended = np.maximum.accumulate(machine.end[rows])
             which = np.searchsorted(launched, begin, "right") - 1
             there = which >= 0

@@ -1,9 +1,9 @@
-"""What the parts of the graph share: kinds of edges, a list of edges, the device work of all devices in one numbering."""
+"""What the parts of the graph share: kinds of edges, a list of edges, all device work in one numbering."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,30 @@ ACTIVE: Final = (OP, LAUNCH, ALLOCATOR, SYNC, INPUT, COMPILE, GC)
 """Classes of host time that show a thread at work; Python frames also last while it waits."""
 
 
+class Columns(NamedTuple):
+    """Edges as columns; see ``Edges``."""
+
+    target: Int64s
+    source: Int64s
+    weight: Int64s
+    kind: NDArray[np.int8]
+    rest: Int64s
+    running: NDArray[np.bool_]
+
+    def at(self, rows: NDArray[Any]) -> Columns:
+        """Some of the edges."""
+        return Columns(*(column[rows] for column in self))
+
+
 class Edges:
-    """A list of edges in the making: targets, sources, weights, kinds, and whether a weight is a thread's running."""
+    """A list of edges in the making: ``arrays`` gives their columns.
+
+    ``rest`` is what of a weight the edge's cause does not explain; ``running`` marks weights that are what a thread
+    did meanwhile.
+    """
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Int64s, Int64s, Int64s, NDArray[np.int8], NDArray[np.bool_]]] = []
+        self._parts: list[Columns] = []
 
     def add(
         self,
@@ -48,26 +67,29 @@ class Edges:
         source: Int64s,
         weight: Int64s,
         kind: int,
+        rest: Int64s | None = None,
         running: NDArray[np.bool_] | None = None,
     ) -> None:
         """Append edges of one kind."""
+        rest = np.zeros(len(target), np.int64) if rest is None else rest
         running = np.zeros(len(target), bool) if running is None else running
-        self._parts.append((target, source, weight, np.full(len(target), kind, np.int8), running))
+        self._parts.append(Columns(target, source, weight, np.full(len(target), kind, np.int8), rest, running))
+
+    def extend(self, columns: Columns) -> None:
+        """Append edges."""
+        self._parts.append(columns)
 
     def add_shifted(self, other: Edges, work: int, points: int) -> None:
         """Append edges whose ends number device work from 0 and host points from -1 downwards."""
-        for target, source, weight, kind, running in other._parts:
-            ends = [np.where(end >= 0, end + work, points - 1 - end) for end in (target, source)]
-            self._parts.append((ends[0], ends[1], weight, kind, running))
+        for part in other._parts:
+            target, source = (np.where(end >= 0, end + work, points - 1 - end) for end in part[:2])
+            self._parts.append(part._replace(target=target, source=source))
 
-    def arrays(self) -> tuple[Int64s, Int64s, Int64s, NDArray[np.int8], NDArray[np.bool_]]:
-        """Targets, sources, weights, kinds, running."""
-        if not self._parts:
-            none = np.zeros(0, np.int64)
-            return none, none, none, np.zeros(0, np.int8), np.zeros(0, bool)
-        columns = zip(*self._parts, strict=True)
-        target, source, weight, kind, running = (np.concatenate(column) for column in columns)
-        return target, source, weight, kind, running
+    def arrays(self) -> Columns:
+        """All edges."""
+        none = np.zeros(0, np.int64)
+        self.add(none, none, none, HOST)
+        return Columns(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
 
 
 class Machine:

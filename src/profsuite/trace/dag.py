@@ -54,9 +54,7 @@ def earliest_python(first: Int64s, source: NDArray[np.int32], weight: Int64s, ow
     return np.array(finish, np.int64), np.array(binding, np.int64)
 
 
-def latest_python(
-    first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int64s, bound: Int64s
-) -> Int64s:
+def latest_python(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int64s, bound: Int64s) -> Int64s:
     """``latest`` without the extension."""
     firsts, sources, weights, owns = first.tolist(), source.tolist(), weight.tolist(), own.tolist()
     finish = bound.tolist()
