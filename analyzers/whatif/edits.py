@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.host_timeline import Timeline
     from profsuite.analyzers.whatif.graph import Graph
+    from profsuite.trace.intervals import IntervalSet
 
     Int64s = NDArray[np.int64]
 
@@ -199,31 +201,46 @@ class _Applied:
     def _scale_threads(self, weight: NDArray[np.int64]) -> None:
         """Host edges anew: each thread's time between two moments, every stretch of it times its factor."""
         graph = self.graph
-        target = graph.target
         running = np.flatnonzero(graph.is_running)
-        tracks = graph.track[target[running]]
-        start, slice_track = self.trace.array("slice", "ts"), self.trace.array("slice", "track_id")
-        for thread in np.unique(tracks).tolist():
+        tracks = graph.track[graph.target[running]]
+        slice_track, start = self.trace.array("slice", "track_id"), self.trace.array("slice", "ts")
+        for thread, line in self.analysis.timelines.threads.items():
             at = running[tracks == thread]
+            if not len(at):
+                continue
             begin = graph.time[graph.source[at]] + graph.origin_ns
-            end = graph.time[target[at]] + graph.origin_ns
-            line = self.analysis.timelines.threads[thread]
-            bounds, sets = [line.time], []
-            for rows, scale in self.by_slice:
+            end = graph.time[graph.target[at]] + graph.origin_ns
+            covers = []
+            for rows, factor in self.by_slice:
                 mine = rows[slice_track[rows] == thread]
-                cover = merge(start[mine], self.trace.end[mine])
-                sets.append((cover, scale))
-                bounds += [cover[0], cover[1]]
-            times = np.unique(np.concatenate(bounds))
-            stretch = np.clip(np.searchsorted(line.time, times[:-1], "right") - 1, 0, len(line.code) - 1)
-            outside = (times[:-1] < line.time[0]) | (times[:-1] >= line.time[-1])
-            factor = np.where(outside, 1.0, self.by_class[line.code[stretch]])
-            for (first, last), scale in sets:
-                inside = np.searchsorted(first, times[:-1], "right") > np.searchsorted(last, times[:-1], "right")
-                factor[inside] *= scale
-            # What is taken away or added, exact where a factor is 0 or 1.
-            change = np.concatenate([[0], np.cumsum(_scaled(np.diff(times), factor) - np.diff(times))])
-            weight[at] = (end - begin) + _at(times, change, factor, end) - _at(times, change, factor, begin)
+                if len(mine):
+                    covers.append((merge(start[mine], self.trace.end[mine]), factor))
+            if covers:
+                weight[at] = _stretched(line, self.by_class, covers, begin, end)
+            else:
+                codes = np.flatnonzero(self.by_class != 1).tolist()
+                spent = line.spent(codes, begin, end)
+                for code, time in zip(codes, spent, strict=True):
+                    weight[at] += _scaled(time, self.by_class[code]) - time
+
+
+def _stretched(
+    line: Timeline,
+    by_class: NDArray[np.float64],
+    covers: list[tuple[IntervalSet, float]],
+    begin: Int64s,
+    end: Int64s,
+) -> Int64s:
+    """Times of a thread between moments, where both classes and named slices have factors."""
+    times = np.unique(np.concatenate([line.time, *(bound for cover, _ in covers for bound in cover)]))
+    stretch = np.clip(np.searchsorted(line.time, times[:-1], "right") - 1, 0, len(line.code) - 1)
+    outside = (times[:-1] < line.time[0]) | (times[:-1] >= line.time[-1])
+    factor = np.where(outside, 1.0, by_class[line.code[stretch]])
+    for (first, last), scale in covers:
+        inside = np.searchsorted(first, times[:-1], "right") > np.searchsorted(last, times[:-1], "right")
+        factor[inside] *= scale
+    change = np.concatenate([[0], np.cumsum(_scaled(np.diff(times), factor) - np.diff(times))])
+    return (end - begin) + _at(times, change, factor, end) - _at(times, change, factor, begin)
 
 
 def _at(times: Int64s, change: Int64s, factor: NDArray[np.float64], moments: Int64s) -> Int64s:
@@ -234,7 +251,7 @@ def _at(times: Int64s, change: Int64s, factor: NDArray[np.float64], moments: Int
     return change[stretch] + _scaled(into, factor[stretch]) - into
 
 
-def _scaled(time: Int64s, factor: NDArray[np.float64]) -> Int64s:
+def _scaled(time: Int64s, factor: NDArray[np.float64] | float) -> Int64s:
     """Times times factors, rounded to ns; exact where the factor is 1."""
     return np.where(factor == 1, time, np.rint(time * factor)).astype(np.int64)
 

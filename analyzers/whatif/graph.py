@@ -8,6 +8,7 @@ again unchanged, gives every measured time exactly: what no known cause explains
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -61,7 +62,7 @@ class Graph:
         """n."""
         return len(self.time)
 
-    @property
+    @cached_property
     def target(self) -> Int64s:
         """The target of each edge."""
         return np.repeat(np.arange(self.num_nodes), np.diff(self.first))

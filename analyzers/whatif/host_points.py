@@ -128,18 +128,20 @@ class _Collector:
         """Launches and waiting calls; the moment at which each slice launched, -1 for those that did not."""
         machine = self.machine
         issue = np.full(len(machine.ts), -1, np.int64)
-        launches = np.unique(machine.launch[machine.launch >= 0])
-        waits = _Waits(machine, launches)
-        rows = np.union1d(launches, waits.rows)
+        launched = np.zeros(len(machine.ts), bool)
+        launched[machine.launch[machine.launch >= 0]] = True
+        waits = _Waits(machine, np.flatnonzero(launched))
+        called = launched.copy()
+        called[waits.rows] = True
+        rows = np.flatnonzero(called)
         issue[rows] = self.add(machine.tracks[rows], machine.ts[rows], _PLAIN, rows)
         took = machine.ends[waits.rows] - machine.ts[waits.rows]
         rank = np.where(took > 0, _DONE, _DONE_AT_ONCE)
         done = self.add(machine.tracks[waits.rows], machine.ends[waits.rows], rank, waits.rows, waits.host_limit)
         seen = waits.work >= 0
         self.link(done[seen], -1 - waits.work[seen], waits.weight[seen], SYNCED)
-        launched = np.full(len(machine.ts), -1, np.int64)
-        launched[launches] = issue[launches]
-        return launched
+        issue[~launched] = -1
+        return issue
 
     def _handovers(self, main: int) -> None:
         """Bursts of other threads: each begins where the main thread is, which waits for it if it does nothing else."""
