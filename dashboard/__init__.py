@@ -1,0 +1,1 @@
+"""The dashboard: traces in a browser, from the answer down to the nanosecond."""

@@ -1,0 +1,60 @@
+"""The traces that the dashboard may show: those below the given roots, by a name that says nothing of other paths."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from profsuite.errors import TraceError
+from profsuite.trace.load import find_ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One trace: its ``key`` in addresses, its file, its name below the root, its rank where known, and its job.
+
+    ``job`` is shared by the ranks of one folder.
+    """
+
+    key: str
+    path: Path
+    name: str
+    rank: int | None
+    job: str
+
+
+class Catalog:
+    """The traces below some roots (files or folders); ``TraceError`` where a root does not exist or holds none."""
+
+    def __init__(self, roots: list[Path]) -> None:
+        self.roots = [root.resolve() for root in roots]
+        self.entries: dict[str, Entry] = {}
+        self.refresh()
+        if not self.entries:
+            raise TraceError(f"{', '.join(map(str, roots))}: no trace there (.json, .json.gz, or a run folder)")
+
+    def refresh(self) -> None:
+        """Look again: what a running job writes shows up."""
+        found: dict[str, Entry] = {}
+        for root in self.roots:
+            base = root if root.is_dir() else root.parent
+            for file in find_ranks(root):
+                path = Path(file.path).resolve()
+                if not path.is_relative_to(base):  # a link that leads out
+                    continue
+                name = str(path.relative_to(base)) if path != base else path.name
+                key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+                found[key] = Entry(key, path, name, file.rank, str(path.parent))
+        self.entries = found
+
+    def get(self, key: str) -> Entry:
+        """The trace of a key; ``KeyError`` if there is none."""
+        return self.entries[key]
+
+    def job(self, entry: Entry) -> list[Entry]:
+        """The ranks of a trace's job, by rank; the trace alone where ranks do not tell them apart."""
+        ranks = [each for each in self.entries.values() if each.job == entry.job and each.rank is not None]
+        if len(ranks) < 2 or entry.rank is None or len({each.rank for each in ranks}) < len(ranks):
+            return [entry]
+        return sorted(ranks, key=lambda each: each.rank or 0)

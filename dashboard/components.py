@@ -1,0 +1,126 @@
+"""Parts that pages are made of: the timeline component, figures, tables, notes and the words for an empty view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dash_ag_grid as dag
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from profsuite.exporters.figures.figure import Figure
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component as AnyComponent
+
+
+class Timeline(Component):
+    """The timeline of one trace (assets/timeline.js).
+
+    ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
+    ``selected`` the number of a slice or null, ``theme`` light or dark.  It sets the view and the selection.
+    """
+
+    _namespace = "profsuite_dashboard"
+    _type = "Timeline"
+    _children_props: Sequence[str] = ()
+    _base_nodes: Sequence[str] = ("children",)
+    _valid_wildcard_attributes: Sequence[str] = ()
+    _prop_names: Sequence[str] = ("id", "trace", "start_ns", "end_ns", "selected", "theme")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - Dash's name
+        trace: str,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        selected: int | None = None,
+        theme: str = "light",
+    ) -> None:
+        self.available_properties = list(self._prop_names)
+        self.available_wildcard_properties: list[str] = []
+        super().__init__(id=id, trace=trace, start_ns=start_ns, end_ns=end_ns, selected=selected, theme=theme)
+
+
+def figure(made: Figure | None, empty: str) -> AnyComponent:
+    """A figure as a graph that can be downloaded; where there is none, what was looked for."""
+    if made is None:
+        return note(empty)
+    layout = {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+        "legend": {"orientation": "h", "y": 1.12},
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#5b6168"},
+        **made.layout,
+    }
+    graph = dcc.Graph(
+        figure={"data": list(made.data), "layout": layout},
+        config={"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "figure"}},
+        style={"height": f"{made.height}px"},
+        responsive=True,
+    )
+    return html.Figure([html.Figcaption(made.title), graph], className="chart")
+
+
+def table(
+    name: str, columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], empty: str
+) -> AnyComponent:
+    """A grid with sorting, filters, column choice and download; where there are no rows, what was looked for.
+
+    ``columns`` are ag-grid column definitions; numbers are sorted and filtered as such.
+    """
+    if not rows:
+        return note(empty)
+    grid = dag.AgGrid(
+        id={"grid": name},
+        columnDefs=[dict(column) for column in columns],
+        rowData=[dict(row) for row in rows],
+        defaultColDef={"sortable": True, "filter": True, "resizable": True, "minWidth": 90},
+        columnSize="responsiveSizeToFit",
+        csvExportParams={"fileName": f"{name}.csv"},
+        dashGridOptions={
+            "domLayout": "autoHeight" if len(rows) <= 15 else "normal",
+            "animateRows": False,
+            "rowHeight": 30,
+            "enableCellTextSelection": True,
+            "suppressFieldDotNotation": True,
+        },
+        className="ag-theme-alpine grid",
+        style=None if len(rows) <= 15 else {"height": "34rem"},
+    )
+    download = html.Button("Download CSV", id={"csv": name}, type="button", className="quiet")
+    return html.Div([grid, download], className="table")
+
+
+def number(field: str, header: str, unit: str = "", digits: int = 3, **more: Any) -> dict[str, Any]:
+    """A column of numbers; the unit is in the header, null stays empty."""
+    title = f"{header} ({unit})" if unit else header
+    fixed = f"d3.format(',.{digits}~f')(params.value)" if digits else "d3.format(',')(params.value)"
+    return {
+        "field": field,
+        "headerName": title,
+        "type": "rightAligned",
+        "filter": "agNumberColumnFilter",
+        "valueFormatter": {"function": f"params.value == null ? '' : {fixed}"},
+        **more,
+    }
+
+
+def name_column(field: str, header: str, **more: Any) -> dict[str, Any]:
+    """A column of names, whole in the tooltip."""
+    return {"field": field, "headerName": header, "tooltipField": field, "flex": 3, "minWidth": 200, **more}
+
+
+def note(text: str) -> AnyComponent:
+    """A remark."""
+    return html.P(text, className="note")
+
+
+def section(title: str, *children: Any, about: str | None = None) -> AnyComponent:
+    """A heading and what it shows; ``about`` names the section of the definitions that its numbers follow."""
+    heading: list[Any] = [title]
+    if about is not None:
+        heading.append(html.A(" definition", href=f"/definitions#{about}", className="definition", target="_blank"))
+    return html.Section([html.H2(heading), *children])

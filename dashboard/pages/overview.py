@@ -1,0 +1,94 @@
+"""Overview: what holds the job back, what to do and what it would save; time by step; what the trace lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+
+from profsuite.dashboard.components import figure, note, section
+from profsuite.dashboard.pages.view import View
+from profsuite.exporters.document import Advice
+from profsuite.exporters.figures.time import device_figure, idle_figure, step_figure
+from profsuite.exporters.figures.work import saving_figure
+from profsuite.exporters.sections import document
+from profsuite.exporters.units import duration, percent
+
+FINDINGS_SHOWN = 5
+
+
+def overview(view: View) -> Any:
+    """The page."""
+    report = view.report
+    doc = document(report)
+    advice = doc.advice or ()
+    return html.Div(
+        [
+            html.P(", ".join(doc.facts), className="facts"),
+            html.P(doc.verdict or "Nothing can be said of this trace.", className="verdict", id="verdict"),
+            _numbers(view),
+            section(
+                "Findings",
+                *(_finding(view, number, each) for number, each in enumerate(advice[:FINDINGS_SHOWN])),
+                html.Details(
+                    [
+                        html.Summary(f"{len(advice) - FINDINGS_SHOWN} more"),
+                        *(
+                            _finding(view, number, each)
+                            for number, each in enumerate(advice[FINDINGS_SHOWN:], FINDINGS_SHOWN)
+                        ),
+                    ]
+                )
+                if len(advice) > FINDINGS_SHOWN
+                else note("No more findings." if advice else "No findings: nothing costs enough to be worth a line."),
+                about="findings",
+            ),
+            html.Div(
+                [
+                    figure(
+                        step_figure(report) or device_figure([report]),
+                        "No steps with device work: call prof.step() once an iteration, with ProfilerActivity.CUDA.",
+                    ),
+                    figure(idle_figure(report), "No idle time on a device was recorded."),
+                    figure(saving_figure(report), "No obstacle's removal would shorten this recording."),
+                ],
+                className="charts",
+            ),
+            section(
+                "What the trace lacks or got wrong",
+                html.Ul([html.Li(remark) for remark in doc.remarks]) if doc.remarks else note("Nothing."),
+            ),
+        ]
+    )
+
+
+def _numbers(view: View) -> Any:
+    """The few numbers that everyone looks for first, each with a link to where it comes from."""
+    report = view.report
+    cells: list[tuple[str, str, str]] = []
+    if report.steps is not None and report.steps.median_ns is not None:
+        cells.append(("step, median", duration(report.steps.median_ns), "overview"))
+    busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
+    if busiest is not None and busiest.shares.busy_pct is not None:
+        cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline"))
+        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "timeline"))
+        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline"))
+    if report.whatif is not None and report.whatif.scenarios:
+        best = report.whatif.scenarios[0]
+        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif"))
+    return html.Dl(
+        [html.Div([html.Dt(label), html.Dd(html.A(value, href=view.link(page)))]) for label, value, page in cells],
+        className="numbers",
+    )
+
+
+def _finding(view: View, number: int, advice: Advice) -> Any:
+    finding = (view.report.findings or ())[number]
+    rows = next((evidence.slice_ids for evidence in finding.evidence if evidence.slice_ids), ())
+    lines = [html.P([html.Strong(f"{label.capitalize()}: "), text]) for label, text in advice.lines()]
+    if rows:
+        lines.append(html.P(html.A("Show it in the timeline", href=view.link("timeline", selected=rows[0]))))
+    return html.Article(
+        [html.H3([html.Span(advice.severity, className="severity"), f" {advice.title}"]), *lines],
+        className=f"finding {advice.severity}",
+    )

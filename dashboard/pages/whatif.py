@@ -1,0 +1,127 @@
+"""Critical path & what-if: what decides the step time, and sliders that replay the recording with changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dash import dcc, html
+
+from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.replay import replay
+from profsuite.dashboard.components import figure, name_column, note, number, section, table
+from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.store import Session
+from profsuite.exporters.figures.work import path_figure, saving_figure
+from profsuite.exporters.units import duration, percent
+
+SCALES: Final = {
+    "gemm": "matrix multiplications",
+    "attention": "attention",
+    "conv": "convolutions",
+    "comm": "communication",
+    "memcpy": "copies",
+    "python": "Python",
+    "op": "op dispatch",
+    "launch": "launch calls",
+    "input": "waiting for input",
+}
+"""What the sliders scale, and what to call it."""
+FLAGS: Final = {
+    "no_sync": "the host never waits for the device",
+    "graphs": "one graph launch a step",
+    "early_comm": "collectives as early as their inputs",
+}
+
+
+def whatif(view: View) -> Any:
+    """The page; app.py answers the sliders with ``outcome``."""
+    replays = view.report.whatif
+    if replays is None:
+        return note("Nothing to replay: no host thread and no device work was recorded.")
+    rows = [
+        {
+            "name": scenario.name,
+            "predicted_ms": scenario.predicted_ns / 1e6,
+            "saving_ms": scenario.saving_ns / 1e6,
+            "saving_pct": 100 * scenario.saving_ns / scenario.measured_ns if scenario.measured_ns else None,
+            "per_step_ms": scenario.saving_ms_per_step,
+        }
+        for scenario in replays.scenarios
+    ]
+    columns = [
+        name_column("name", "with"),
+        number("predicted_ms", "it would take", "ms"),
+        number("saving_ms", "saves", "ms", sort="desc"),
+        number("saving_pct", "of it", "%", digits=2),
+        number("per_step_ms", "saves a step", "ms"),
+    ]
+    sliders = [
+        html.Div(
+            [
+                html.Label(label, htmlFor=f"scale-{name}"),
+                dcc.Slider(
+                    id={"scale": name},
+                    min=0,
+                    max=2,
+                    step=0.05,
+                    value=1,
+                    marks={0: "0", 0.5: "½", 1: "as it is", 2: "2×"},
+                ),
+            ],
+            className="slider",
+        )
+        for name, label in SCALES.items()
+    ]
+    return html.Div(
+        [
+            section(
+                "Replay with changes",
+                note("Each slider multiplies the time of one kind of work."),
+                html.Div(sliders, className="sliders"),
+                dcc.Checklist(
+                    id="whatif-flags", options=[{"label": v, "value": k} for k, v in FLAGS.items()], value=[]
+                ),
+                html.P(id="whatif-outcome", className="verdict", role="status"),
+                about="critical-path-and-what-if",
+            ),
+            html.Div(
+                [figure(path_figure(view.report), ""), figure(saving_figure(view.report), "Nothing would be saved.")],
+                className="charts",
+            ),
+            section(
+                "What removing each obstacle would save",
+                table("whatif", columns, rows, "No single obstacle's removal would shorten this recording."),
+            ),
+        ]
+    )
+
+
+def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:
+    """What a replay with these changes predicts, in a sentence; kinds of work that are not there change nothing."""
+    graph = session.analysis.graph
+    if graph is None:
+        return "Nothing to replay."
+    present = []
+    for name, factor in scales.items():
+        if factor == 1:
+            continue
+        try:
+            replay(session.analysis, graph, Edit(scales=((name, factor),)))
+        except ValueError:
+            continue
+        present.append((name, factor))
+    edit = Edit(scales=tuple(present), **{flag: True for flag in flags if flag in FLAGS})
+    found = replay(session.analysis, graph, edit)
+    if found.predicted_ms_per_step is None or found.measured_ms_per_step is None:
+        before, after, what = found.measured_ns, found.predicted_ns, "The recording"
+    else:
+        before, after = round(found.measured_ms_per_step * 1e6), round(found.predicted_ms_per_step * 1e6)
+        what = "A step"
+    change = before - after
+    if not before or not change:
+        return f"{what} takes {duration(before)}; with these changes just as long."
+    verb = "saved" if change > 0 else "lost"
+    return (
+        f"{what} would take {duration(after)} instead of {duration(before)}: {duration(abs(change))} "
+        f"({percent(100 * abs(change) / before)}) {verb}."
+    )

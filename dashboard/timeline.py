@@ -1,0 +1,315 @@
+"""What the timeline asks the server for: its tracks, tiles, sums of a selection, search, one slice with its arrows."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from profsuite.analyzers.places import source_frame, thread_label
+from profsuite.trace.schema import TABLES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.dashboard.store import Session
+    from profsuite.dashboard.tiles import Pyramid
+    from profsuite.trace.model import Trace
+
+MOST_LANES: Final = 2_000
+MOST_ITEMS: Final = 200_000
+MOST_FOUND: Final = 1_000
+MOST_NAMES: Final = 50
+OVERVIEW_BINS: Final = 800
+_DETAIL_TABLES: Final = ("op", "kernel", "memcpy", "collective", "sync", "python_call")
+
+
+def tracks(session: Session) -> dict[str, Any]:
+    """Everything about the timeline that does not change with the view: tracks with their lanes, steps, overview.
+
+    Times are ns since ``origin_ns`` (the start of the recording, itself a string: it may pass 2**53).
+    """
+    trace, pyramid = session.trace, session.pyramid
+    lanes = pyramid.lanes
+    kinds = trace.tracks.column("kind").to_pylist()
+    found = []
+    for track in np.unique(lanes.track).tolist():
+        mine = np.flatnonzero(lanes.track == track)
+        found.append(
+            {
+                "track": track,
+                "label": _label(trace, track, kinds[track]),
+                "group": _group(trace, track, kinds[track]),
+                "kind": kinds[track],
+                "lanes": mine.tolist(),
+                "num_slices": int((lanes.first[mine + 1] - lanes.first[mine]).sum()),
+            }
+        )
+    main = session.analysis.host.threads[0].track_id if session.analysis.host.threads else -1
+    found.sort(key=lambda t: (_ORDER.get(t["kind"], 2), t["group"], t["track"] != main, -t["num_slices"]))
+    step_start = trace.array("step", "ts") - pyramid.start_ns
+    numbers = trace.array("step", "number")
+    return {
+        "origin_ns": str(pyramid.start_ns),
+        "length_ns": pyramid.end_ns - pyramid.start_ns,
+        "tracks": found,
+        "num_hidden": lanes.num_hidden,
+        "categories": trace.words("slice", "category"),
+        "steps": [
+            {"number": n, "start_ns": s, "dur_ns": d}
+            for n, s, d in zip(numbers.tolist(), step_start.tolist(), trace.array("step", "dur").tolist(), strict=True)
+        ],
+        "overview": _overview(pyramid, found),
+        "counters": _counters(trace),
+    }
+
+
+_ORDER: Final = {"host": 0, "device": 1}
+
+
+def _label(trace: Trace, track: int, kind: str) -> str:
+    row = trace.tracks.slice(track, 1).to_pylist()[0]
+    if kind == "device":
+        stream = row["stream"]
+        return f"stream {row['tid'] if stream is None else stream}"
+    return thread_label(trace, track)
+
+
+def _group(trace: Trace, track: int, kind: str) -> str:
+    row = trace.tracks.slice(track, 1).to_pylist()[0]
+    if kind == "device":
+        return f"GPU {row['device'] if row['device'] is not None else row['pid']}"
+    name = row["process_name"]
+    return f"{name} {row['pid']}" if name and str(row["pid"]) not in str(name) else f"process {row['pid']}"
+
+
+def _overview(pyramid: Pyramid, found: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """How busy host and devices are over the whole recording: the top lanes of each kind."""
+    result = {}
+    for kind in ("host", "device"):
+        tops = [track["lanes"][0] for track in found if track["kind"] == kind]
+        if tops:
+            busy = pyramid.busy(np.array(tops[:64]), OVERVIEW_BINS)
+            result[kind] = np.round(busy, 4).tolist()
+    return result
+
+
+def _counters(trace: Trace) -> list[dict[str, Any]]:
+    """The counters' series: their numbers and names."""
+    names, series = trace.array("counter", "name"), trace.array("counter", "series")
+    if not len(names):
+        return []
+    words, of_series = trace.words("counter", "name"), trace.words("counter", "series")
+    pairs = np.unique(names.astype(np.int64) << 32 | series.astype(np.int64))
+    return [
+        {"counter": number, "label": f"{words[pair >> 32]}: {of_series[pair & 0xFFFFFFFF]}"}
+        for number, pair in enumerate(pairs.tolist())
+    ]
+
+
+def counter(session: Session, number: int, start_ns: int, end_ns: int, width: int) -> dict[str, Any]:
+    """One series within a stretch of time: lowest and highest value of each pixel, times ns since the origin.
+
+    ``IndexError`` for a number that does not exist.
+    """
+    trace, origin = session.trace, session.pyramid.start_ns
+    key = trace.array("counter", "name").astype(np.int64) << 32 | trace.array("counter", "series").astype(np.int64)
+    pair = np.unique(key)[number]
+    rows = np.flatnonzero((key == pair) & np.isfinite(trace.array("counter", "value")))
+    ts = trace.array("counter", "ts")[rows] - origin
+    order = np.argsort(ts, kind="stable")
+    ts, value = ts[order], trace.array("counter", "value")[rows[order]]
+    low = max(0, int(np.searchsorted(ts, start_ns, "right")) - 1)
+    high = min(len(ts), int(np.searchsorted(ts, end_ns)) + 1)
+    ts, value = ts[low:high], value[low:high]
+    if not len(ts):
+        return {"ts": [], "min": [], "max": []}
+    pixel = np.maximum(0, (ts - start_ns) * max(1, width) // max(1, end_ns - start_ns))
+    begins = np.flatnonzero(np.concatenate([[True], pixel[1:] != pixel[:-1]]))
+    return {
+        "ts": ts[begins].tolist(),
+        "min": np.minimum.reduceat(value, begins).tolist(),
+        "max": np.maximum.reduceat(value, begins).tolist(),
+    }
+
+
+def tile(session: Session, wanted: list[int], start_ns: int, end_ns: int, width: int) -> bytes:
+    """The items of some lanes within a stretch of time (ns since the origin), as a browser reads them fastest.
+
+    Little endian: the length of a JSON text (uint32, the text padded to 8 bytes), that text, then for all items
+    start and end (float64 each, ns since the origin, exact below 2**53), slice, count, name, category (int32 each).
+    The JSON has ``lane_first`` (as ``View``), ``names`` (by name number) and ``resolution_ns``.
+    """
+    trace, pyramid = session.trace, session.pyramid
+    lanes = np.array(wanted[:MOST_LANES], np.int64)
+    lanes = lanes[(lanes >= 0) & (lanes < len(pyramid.lanes.track))]
+    origin = pyramid.start_ns
+    view = pyramid.view(lanes, start_ns + origin, end_ns + origin, width)
+    name = trace.array("slice", "name")[view.slice_id]
+    category = trace.array("slice", "category")[view.slice_id]
+    words = trace.words("slice", "name")
+    head = msgspec.json.encode(
+        {
+            "lanes": lanes.tolist(),
+            "lane_first": view.lane_first.tolist(),
+            "resolution_ns": view.resolution_ns,
+            "names": {str(code): words[code] for code in np.unique(name).tolist()},
+        }
+    )
+    head += b" " * (-(len(head) + 4) % 8)
+    columns: list[NDArray[Any]] = [
+        (view.start - origin).astype("<f8"),
+        (view.end - origin).astype("<f8"),
+        view.slice_id.astype("<i4"),
+        view.count.astype("<i4"),
+        name.astype("<i4"),
+        category.astype("<i4"),
+    ]
+    return struct.pack("<I", len(head)) + head + b"".join(column.tobytes() for column in columns)
+
+
+def selection(session: Session, chosen: list[int], start_ns: int, end_ns: int) -> dict[str, Any]:
+    """What some tracks did within a stretch of time: count and time by category and by name, the most first.
+
+    ``total_ns`` of a slice is the part of it inside; ``self_ns`` of slices that lie inside entirely.
+    """
+    trace, origin = session.trace, session.pyramid.start_ns
+    low, high = start_ns + origin, end_ns + origin
+    start, end = trace.array("slice", "ts"), trace.end
+    tracks_of = trace.array("slice", "track_id")
+    wanted = np.zeros(trace.num_rows("track"), bool)
+    wanted[[t for t in chosen if 0 <= t < len(wanted)]] = True
+    rows = np.flatnonzero((start < high) & (end > low) & wanted[tracks_of])
+    inside = np.minimum(end[rows], high) - np.maximum(start[rows], low)
+    whole = (start[rows] >= low) & (end[rows] <= high)
+    own = np.where(whole, trace.array("slice", "self_dur")[rows], 0)
+    return {
+        "dur_ns": end_ns - start_ns,
+        "num_slices": len(rows),
+        "categories": _sums(trace, "category", rows, inside, own),
+        "names": _sums(trace, "name", rows, inside, own)[:MOST_NAMES],
+    }
+
+
+def _sums(
+    trace: Trace, column: str, rows: NDArray[np.int64], inside: NDArray[np.int64], own: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    words = trace.words("slice", column)
+    codes, number = np.unique(trace.array("slice", column)[rows], return_inverse=True)
+    total, alone = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    np.add.at(total, number, inside)
+    np.add.at(alone, number, own)
+    count = np.bincount(number, minlength=len(codes))
+    order = np.argsort(-total, kind="stable")
+    return [
+        {
+            column: words[codes[i]],
+            "count": int(count[i]),
+            "total_ns": int(total[i]),
+            "self_ns": int(alone[i]),
+        }
+        for i in order.tolist()
+    ]
+
+
+def search(session: Session, text: str) -> dict[str, Any]:
+    """Slices whose name holds ``text`` (case does not matter), by time: the first ``MOST_FOUND``, and how many there are."""
+    trace, origin = session.trace, session.pyramid.start_ns
+    wanted = text.casefold()
+    match = np.array([wanted in word.casefold() for word in trace.words("slice", "name")] or [False])
+    rows = np.flatnonzero(match[trace.array("slice", "name")])
+    start = trace.array("slice", "ts")[rows]
+    order = np.argsort(start, kind="stable")[:MOST_FOUND]
+    dur = trace.array("slice", "dur")[rows]
+    return {
+        "num_found": len(rows),
+        "total_ns": int(dur.sum()),
+        "slices": [
+            {"slice_id": int(rows[i]), "start_ns": int(start[i]) - origin, "dur_ns": int(dur[i])}
+            for i in order.tolist()
+        ],
+    }
+
+
+def describe(session: Session, slice_id: int) -> dict[str, Any]:
+    """One slice: its own fields, what its tables know of it, its user line, and its arrows.
+
+    ``IndexError`` for a slice that does not exist.
+    """
+    trace, origin = session.trace, session.pyramid.start_ns
+    if not 0 <= slice_id < trace.num_rows("slice"):
+        raise IndexError(slice_id)
+    row = trace.slices.slice(slice_id, 1).to_pylist()[0]
+    details: dict[str, Any] = {}
+    for name in _DETAIL_TABLES:
+        at = np.flatnonzero(trace.array(name, "slice_id") == slice_id)
+        if len(at):
+            values = trace.table(name).slice(int(at[0]), 1).to_pylist()[0]
+            units = {column.name: column.unit for table in TABLES if table.name == name for column in table.columns}
+            details[name] = [
+                {"field": field, "value": value, "unit": units[field]}
+                for field, value in values.items()
+                if value is not None and field != "slice_id"
+            ]
+    step = row["step_id"]
+    return {
+        "slice_id": slice_id,
+        "name": row["name"],
+        "category": row["category"],
+        "start_ns": row["ts"] - origin,
+        "dur_ns": row["dur"],
+        "self_ns": row["self_dur"],
+        "track": row["track_id"],
+        "depth": row["depth"],
+        "correlation_id": row["correlation_id"],
+        "external_id": row["external_id"],
+        "step": None if step is None else int(trace.array("step", "number")[step]),
+        "source": source_frame(trace, slice_id),
+        "parents": _parents(trace, slice_id),
+        "details": details,
+        "arrows": _arrows(session, slice_id),
+    }
+
+
+def _parents(trace: Trace, slice_id: int) -> list[dict[str, Any]]:
+    """The slices around one, the innermost first."""
+    parent, names = trace.array("slice", "parent_id"), trace.words("slice", "name")
+    code = trace.array("slice", "name")
+    found, row = [], int(parent[slice_id])
+    while row >= 0 and len(found) < 64:
+        found.append({"slice_id": row, "name": names[code[row]]})
+        row = int(parent[row])
+    return found
+
+
+def _arrows(session: Session, slice_id: int) -> list[dict[str, Any]]:
+    """What a slice launched, what launched it, and its forward or backward op: each with its place."""
+    trace, origin = session.trace, session.pyramid.start_ns
+    pairs: list[tuple[str, int, int]] = []
+    for table in ("kernel", "memcpy"):
+        ids, launches = trace.array(table, "slice_id"), trace.array(table, "launch_id")
+        pairs += [("launch", int(launches[i]), slice_id) for i in np.flatnonzero((ids == slice_id) & (launches >= 0))]
+        pairs += [("launch", slice_id, int(ids[i])) for i in np.flatnonzero(launches == slice_id)[:100]]
+    ops, forward = trace.array("op", "slice_id"), trace.array("op", "forward_op_id")
+    pairs += [("backward", int(forward[i]), slice_id) for i in np.flatnonzero((ops == slice_id) & (forward >= 0))]
+    pairs += [("backward", slice_id, int(ops[i])) for i in np.flatnonzero(forward == slice_id)[:100]]
+    start, dur, track = trace.array("slice", "ts"), trace.array("slice", "dur"), trace.array("slice", "track_id")
+
+    def place(row: int) -> dict[str, Any]:
+        return {
+            "slice_id": row,
+            "start_ns": int(start[row]) - origin,
+            "dur_ns": int(dur[row]),
+            "track": int(track[row]),
+            "lane": _lane(session.pyramid, row),
+        }
+
+    return [{"kind": kind, "from": place(source), "to": place(target)} for kind, source, target in pairs]
+
+
+def _lane(pyramid: Pyramid, slice_id: int) -> int:
+    """The lane of a slice, -1 for one that is in none."""
+    at = np.flatnonzero(pyramid.lanes.slice_id == slice_id)
+    return int(np.searchsorted(pyramid.lanes.first, at[0], "right")) - 1 if len(at) else -1
