@@ -16,7 +16,7 @@ from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, id
 from profsuite.analyzers.kernels import KernelTable, kernels
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
-from profsuite.analyzers.waits import wait_kinds
+from profsuite.analyzers.waits import Waits, host_waits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,9 +60,9 @@ class Analysis:
         return None if self.main is None else device_gaps(self.trace, self.work[self.main], self.timelines)
 
     @cached_property
-    def wait_kinds(self) -> NDArray[np.int8]:
-        """Why the host waits in each slice, as a ``Wait`` a row of ``slice``."""
-        return wait_kinds(self)
+    def waits(self) -> Waits:
+        """Why the host waits in each slice, and for which copy."""
+        return host_waits(self)
 
     @cached_property
     def host(self) -> HostBreakdown:

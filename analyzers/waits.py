@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ _ITEM = r"^aten::item$"
 _TO_DEVICE = r"(?i)HtoD|HOST_TO_DEVICE|Host -> Device"
 _TO_HOST = r"(?i)DtoH|DEVICE_TO_HOST|Device -> Host"
 _PAGEABLE = r"(?i)pageable"
+_STREAM = r"StreamSynchronize"
 _ELAPSED = r"^(?:cuda|hip)EventElapsedTime\w*$"
 _CONVOLUTION = r"^aten::\w*conv\w*$"
 
@@ -76,22 +78,39 @@ def autotuning(analysis: Analysis) -> NDArray[np.bool_]:
     return result
 
 
-def wait_kinds(analysis: Analysis) -> NDArray[np.int8]:
-    """Why the host waits in each slice, as a ``Wait`` a row of ``slice``.
+@dataclass(frozen=True)
+class Waits:
+    """Of every slice: why the host waits in it (a ``Wait``), and the copy on the device it waits for.
+
+    ``copy`` is a row of ``slice``, -1 without one.  The call that copies and the wait after it have the same.
+    """
+
+    kind: NDArray[np.int8]
+    copy: NDArray[np.int64]
+
+    def number(self, rows: NDArray[np.int64]) -> int:
+        """How many waits the slices ``rows`` are: those for one copy are one."""
+        copy = self.copy[rows]
+        return int((copy < 0).sum()) + len(np.unique(copy[copy >= 0]))
+
+
+def host_waits(analysis: Analysis) -> Waits:
+    """Why the host waits in each slice.
 
     An op around a wait that reads values decides first.  Then the copy that the call made, or that the last call
-    before it under the same op or frame made (torch copies with an asynchronous call and then waits for it).
+    before it under the same op made (torch copies with an asynchronous call and then waits for the stream).
     """
     trace, classes = analysis.trace, analysis.timelines.classes
     kinds = np.zeros(len(classes), np.int8)
     waits = np.flatnonzero(classes == SYNC)
+    copies = np.full(len(classes), -1)
     if not len(waits):
-        return kinds
+        return Waits(kinds, copies)
     name, parent = trace.array("slice", "name"), trace.array("slice", "parent_id").astype(np.int64)
     reads = (waits_for_values(trace) | matching(trace, _ITEM))[name] & (classes == OP)
     in_op = enclosing(trace, classes == OP)[waits] >= 0
     result = np.where(in_op, Wait.IN_OP, Wait.EXPLICIT)
-    copied = _copy_of(trace, waits, parent)
+    copied = _copy_of(trace, waits, parent, (parent >= 0) & (classes[parent] == OP))
     known = copied >= 0
     copy_name = name[np.maximum(copied, 0)]
     result[known] = Wait.OTHER_COPY
@@ -100,11 +119,13 @@ def wait_kinds(analysis: Analysis) -> NDArray[np.int8]:
     result[known & copies_to_host(trace)[copy_name]] = Wait.TO_HOST
     result[enclosing(trace, reads)[waits] >= 0] = Wait.VALUE
     result[enclosing(trace, autotuning(analysis))[waits] >= 0] = Wait.AUTOTUNING
-    kinds[waits] = result
-    return kinds
+    kinds[waits], copies[waits] = result, copied
+    return Waits(kinds, copies)
 
 
-def _copy_of(trace: Trace, waits: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
+def _copy_of(
+    trace: Trace, waits: NDArray[np.int64], parent: NDArray[np.int64], in_op: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """The copy on the device that each wait belongs to, as a row of ``slice``, -1 without one."""
     launch, copy = trace.array("memcpy", "launch_id"), trace.array("memcpy", "slice_id").astype(np.int64)
     launch, copy = launch[launch >= 0].astype(np.int64), copy[launch >= 0]
@@ -113,8 +134,9 @@ def _copy_of(trace: Trace, waits: NDArray[np.int64], parent: NDArray[np.int64]) 
     found = made[waits]
     # The last copy launched before the wait by the same op: both lists sorted by (parent, start).
     start = trace.array("slice", "ts")
-    calls = np.unique(launch[parent[launch] >= 0])
-    left = np.flatnonzero((found < 0) & (parent[waits] >= 0))
+    calls = np.unique(launch[in_op[launch]])
+    on_stream = matching(trace, _STREAM)[trace.array("slice", "name")[waits]]
+    left = np.flatnonzero((found < 0) & on_stream & in_op[waits])
     if not len(calls) or not len(left):
         return found
     of = waits[left]

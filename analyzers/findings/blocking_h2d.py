@@ -53,7 +53,7 @@ def blocking_h2d(analysis: Analysis) -> tuple[Finding, ...]:
                 count("copies on the compute stream", int(copies.own.sum()), rows),
                 *bytes_moved(analysis, copies.own),
                 time("exposed on the device", copies.exposed_ns),
-                count("copies that the host waited for", len(waits.rows), waits.rows[:5].tolist()),
+                count("copies that the host waited for", analysis.waits.number(waits.rows), waits.rows[:5].tolist()),
                 time("device idle after those", waits.idle_ns),
                 share("share of the window", fraction),
                 *per_step("lost to them", analysis, cost),

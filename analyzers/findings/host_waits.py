@@ -37,7 +37,7 @@ class HostWaits:
 
 def host_waits(analysis: Analysis, kinds: Collection[Wait]) -> HostWaits:
     """The waits of some kinds that device work was launched after, and the gaps of cause ``sync`` they end in."""
-    of_kind = np.isin(analysis.wait_kinds, [int(kind) for kind in kinds])
+    of_kind = np.isin(analysis.waits.kind, [int(kind) for kind in kinds])
     gaps = analysis.gaps
     after = None if gaps is None else (gaps.wait >= 0) & of_kind[np.maximum(gaps.wait, 0)]
     rows = loop_syncs(analysis)
@@ -47,7 +47,7 @@ def host_waits(analysis: Analysis, kinds: Collection[Wait]) -> HostWaits:
 def matters(analysis: Analysis, waits: HostWaits) -> bool:
     """Whether they cost 2 % of the window, or every step has one."""
     steps = analysis.steps.count
-    often = steps > 1 and len(waits.rows) >= steps
+    often = steps > 1 and analysis.waits.number(waits.rows) >= steps
     return bool(len(waits.rows)) and (often or analysis.share(waits.idle_ns) >= FIRES_FROM)
 
 
@@ -83,12 +83,13 @@ def waits_finding(
     """
     cost, steps = waits.idle_ns, analysis.steps.count
     fraction, rows = analysis.share(cost), waits.rows
+    number = analysis.waits.number(rows)
     callers, waited = _callers(analysis, rows)
     caller = int(callers[0])
     start, end = analysis.trace.array("slice", "ts"), analysis.trace.end
     evidence = [
-        count("waits", len(rows), rows[:5].tolist()),
-        *((Evidence(label="waits", value=round(len(rows) / steps, 2), unit="per step"),) if steps else ()),
+        count("waits", number, rows[:5].tolist()),
+        *((Evidence(label="waits", value=round(number / steps, 2), unit="per step"),) if steps else ()),
         time("the host waits", union_length(start[rows], end[rows])),
         time("device idle after them", cost),
         share("share of the window", fraction),
@@ -100,7 +101,7 @@ def waits_finding(
     if fraction >= FIRES_FROM:
         title = f"The GPU idles {ms(cost)} ({percent(fraction)} of the GPU window) {idle}"
     else:
-        title = f"{often} {len(rows)} times" + (f" in {steps} steps" if steps else "")
+        title = f"{often} {number} times" + (f" in {steps} steps" if steps else "")
     return Finding(
         id=kind,
         title=title,

@@ -24,7 +24,7 @@ def item_in_loop(analysis: Analysis) -> tuple[Finding, ...]:
     waits = host_waits(analysis, KINDS)
     if not matters(analysis, waits):
         return ()
-    kinds = analysis.wait_kinds[waits.rows]
+    kinds = analysis.waits.kind[waits.rows]
     labels = {Wait.VALUE: "of them values or sizes (.item(), nonzero)", Wait.TO_HOST: "of them copies (.cpu(), print)"}
     parts = {label: waits.rows[kinds == kind] for kind, label in labels.items()}
     return (
@@ -34,7 +34,11 @@ def item_in_loop(analysis: Analysis) -> tuple[Finding, ...]:
             kind="item_in_loop",
             idle="after the host read values of it",
             often="The host reads values of the GPU",
-            more=[count(label, len(rows), rows[:5].tolist()) for label, rows in parts.items() if len(rows)],
+            more=[
+                count(label, analysis.waits.number(rows), rows[:5].tolist())
+                for label, rows in parts.items()
+                if len(rows)
+            ],
             remedy=item_remedy,
         ),
     )

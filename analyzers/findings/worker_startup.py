@@ -24,9 +24,11 @@ FIRES_FROM = 0.02
 _MAKE = r"torch/utils/data/dataloader\.py\(\d+\): _get_iterator$"
 _START = r"multiprocessing/(?:process|context)\.py\(\d+\): (?:start|_Popen)$"
 
+_STOP = r"torch/utils/data/dataloader\.py\(\d+\): _shutdown_workers$"
+
 
 def worker_startup(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when starting workers, twice or more, takes 2 % of the recording with the first wait after it.
+    """Fires when workers start twice or more, and that (stops and first waits included) takes 2 % of the recording.
 
     Needs Python stacks (``with_stack=True``): only frames tell that workers are started.
     """
@@ -36,7 +38,10 @@ def worker_startup(analysis: Analysis) -> tuple[Finding, ...]:
     trace = analysis.trace
     start, end = trace.array("slice", "ts"), trace.end
     waits = _first_waits(analysis, rows)
-    cost = union_length(np.append(start[rows], start[waits]), np.append(end[rows], end[waits]))
+    stops = outermost(trace, host_marks(analysis, _STOP))
+    stops = stops[start[stops] < start[rows[-1]]]  # the last time they have to stop anyway
+    everything = np.concatenate([rows, waits, stops])
+    cost = union_length(start[everything], end[everything])
     fraction = cost / analysis.host.window_ns
     if fraction < FIRES_FROM:
         return ()
@@ -45,13 +50,14 @@ def worker_startup(analysis: Analysis) -> tuple[Finding, ...]:
         Finding(
             id="worker_startup",
             title=(
-                f"The DataLoader starts its workers {len(rows)} times: {ms(cost)} ({percent(fraction)} of the "
+                f"The DataLoader starts its workers {len(rows)} times, for {ms(cost)} ({percent(fraction)} of the "
                 f"{whole(analysis)})"
             ),
             severity=grade(fraction),
             evidence=(
                 count("times that workers were started", len(rows), rows[:5].tolist()),
                 time("starting them", union_length(start[rows], end[rows])),
+                time("stopping them", union_length(start[stops], end[stops]), stops[:5].tolist()),
                 time("first waits after it", union_length(start[waits], end[waits]), waits[:5].tolist()),
                 share("share of the recording", fraction),
             ),
