@@ -41,8 +41,8 @@ def host_marks(analysis: Analysis, pattern: str) -> NDArray[np.bool_]:
     names = analysis.trace.array("slice", "name")
     if not len(names):
         return np.zeros(0, bool)
-    marks: NDArray[np.bool_] = matching(analysis.trace, pattern)[names]
-    return marks & (analysis.timelines.classes != UNRECORDED)
+    marks: NDArray[np.bool_] = matching(analysis.trace, pattern)[names] & (analysis.timelines.classes != UNRECORDED)
+    return marks
 
 
 def marked_time(analysis: Analysis, marks: NDArray[np.bool_]) -> MarkedTime:

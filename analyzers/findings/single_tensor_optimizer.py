@@ -117,7 +117,6 @@ def _updates(analysis: Analysis, marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Ops of an update inside the marks; not what they call in turn."""
     trace, classes = analysis.trace, analysis.timelines.classes
     parent = trace.array("slice", "parent_id")
-    own: NDArray[np.bool_] = (
-        inside(trace, marks) & (classes == OP) & matching(trace, _UPDATE)[trace.array("slice", "name")]
-    )
-    return own & ~((parent >= 0) & own[parent])
+    own = inside(trace, marks) & (classes == OP) & matching(trace, _UPDATE)[trace.array("slice", "name")]
+    outer: NDArray[np.bool_] = own & ~((parent >= 0) & own[parent])
+    return outer

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.findings.worker_startup import startups
 from profsuite.trace.load import load
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -56,14 +58,37 @@ def epochs(tmp_path):
     return record
 
 
-def test_worker_startup(epochs, found, value):
-    finding = found(epochs(persistent=False), "worker_startup")
+def test_workers_that_start_again_as_recorded(epochs):
+    assert len(startups(Analysis(epochs(persistent=False)))) == 3
+
+
+def test_workers_that_live_on_as_recorded(epochs):
+    assert len(startups(Analysis(epochs(persistent=True)))) == 1
+
+
+def starting(job, times):
+    """Epochs of 1000 us: 100 us to start the workers, 50 us until the first batch, 20 us to stop them."""
+    for epoch in range(times):
+        at = 1000 * epoch
+        job.python("torch/utils/data/dataloader.py(433): _get_iterator", at, 100)
+        job.python("multiprocessing/process.py(110): start", at + 10, 50)
+        job.mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at + 100, 50)
+        job.mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at + 400, 50)
+        job.python("torch/utils/data/dataloader.py(1606): _shutdown_workers", at + 980, 20)
+    return job
+
+
+def test_worker_startup(job, found, value):
+    finding = found(starting(job, 3).trace(), "worker_startup")
     assert value(finding, "times that workers were started") == 3
-    assert "persistent_workers=True" in finding.remedy
+    assert (value(finding, "starting them"), value(finding, "first waits after it")) == (300_000, 150_000)
+    assert value(finding, "stopping them") == 40_000  # they stop in the end in any case
+    assert finding.cost_ns == 490_000
+    assert finding.counted_in == ("input_bound",)
 
 
-def test_worker_startup_not_with_persistent_workers(epochs, found):
-    assert found(epochs(persistent=True), "worker_startup") is None
+def test_worker_startup_not_for_the_first_start(job, found):
+    assert found(starting(job, 1).trace(), "worker_startup") is None
 
 
 def waiting(job, busy_pct, samples=5):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.enclosing import outermost
+from profsuite.analyzers.findings.recompute_cost import recomputed
+from profsuite.analyzers.findings.single_tensor_optimizer import loop_steps
 from profsuite.trace.load import load
 
 STEP, ZERO = "Optimizer.step#SGD.step", "Optimizer.zero_grad#SGD.zero_grad"
@@ -76,19 +80,19 @@ def test_single_tensor_optimizer_not_for_counters_on_the_host(job, found):
     assert found(job.trace(), "single_tensor_optimizer") is None
 
 
+# What torch records is tested without the thresholds: a busy machine stretches these tiny recordings at will.
+
+
 @pytest.mark.parametrize(
-    ("setting", "fires"), [({"foreach": False}, True), ({"foreach": True}, False), ({"fused": True}, False)]
+    ("setting", "one_by_one"), [({"foreach": False}, True), ({"foreach": True}, False), ({"fused": True}, False)]
 )
-def test_single_tensor_optimizer_as_recorded(recorded, found, setting, fires):
+def test_optimizers_as_recorded(recorded, setting, one_by_one):
     torch = pytest.importorskip("torch")
     parameters = [torch.nn.Parameter(torch.ones(8)) for _ in range(10)]
     for parameter in parameters:
         parameter.grad = torch.ones(8)
-    trace = recorded(torch.optim.AdamW(parameters, **setting).step)
-    finding = found(trace, "single_tensor_optimizer")
-    assert (finding is not None) == fires
-    if finding is not None:
-        assert "fused=True" in finding.remedy
+    steps = loop_steps(Analysis(recorded(torch.optim.AdamW(parameters, **setting).step)))
+    assert steps.sum() == one_by_one
 
 
 def test_optimizer_zero_grad(job, found, value):
@@ -124,16 +128,16 @@ def test_recompute_cost(job, found, value):
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_recompute_cost_as_recorded(recorded, model, found, value, reentrant):
+def test_recomputed_ops_as_recorded(recorded, model, reentrant):
     checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
     layers, given = model
     trace = recorded(lambda: checkpoint(layers, given, use_reentrant=reentrant).sum().backward())
-    finding = found(trace, "recompute_cost")
-    assert value(finding, "forward ops run again") == 4
-    assert finding.where.op in {"aten::linear", "aten::gelu", "aten::layer_norm"}
+    analysis = Analysis(trace)
+    again = [analysis.name_of(row) for row in outermost(trace, recomputed(analysis))]
+    assert again == ["aten::linear", "aten::gelu", "aten::layer_norm", "aten::linear"]
 
 
-def test_recompute_cost_not_for_a_backward_of_a_backward(recorded, model, found):
+def test_recomputed_ops_not_in_a_backward_of_a_backward(recorded, model):
     torch = pytest.importorskip("torch")
     layers, given = model
 
@@ -141,12 +145,12 @@ def test_recompute_cost_not_for_a_backward_of_a_backward(recorded, model, found)
         (gradient,) = torch.autograd.grad(layers(given).sum(), given, create_graph=True)
         (gradient**2).sum().backward()
 
-    assert found(recorded(penalty), "recompute_cost") is None
+    assert not recomputed(Analysis(recorded(penalty))).any()
 
 
-def test_recompute_cost_not_for_an_ordinary_backward(recorded, model, found):
+def test_recomputed_ops_not_in_an_ordinary_backward(recorded, model):
     layers, given = model
-    assert found(recorded(lambda: layers(given).sum().backward()), "recompute_cost") is None
+    assert not recomputed(Analysis(recorded(lambda: layers(given).sum().backward()))).any()
 
 
 def test_anomaly_mode(job, found, value):
@@ -156,8 +160,8 @@ def test_anomaly_mode(job, found, value):
     trace = job.kernel(400, 100, 99).trace()
     finding = found(trace, "anomaly_mode")
     # 10 us of kernel, 10 us until it starts, 60 us from its end until the work after the wait.
-    assert (finding.cost_ns, value(finding, "device idle for them")) == (80_000, 70_000)
-    assert finding.counted_in == ("item_in_loop",)
+    assert (value(finding, "their work alone"), value(finding, "device idle for them")) == (10_000, 70_000)
+    assert (finding.cost_ns, value(finding, "both together")) == (None, 80_000)
 
 
 def test_anomaly_mode_as_recorded(recorded, model, found):
