@@ -26,6 +26,8 @@ def anomaly_mode(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when the autograd engine itself, not a backward function, runs ``aten::isnan``: only this mode does.
 
     What it costs in all is not known: of the stacks that it keeps for every forward op there is no record.
+
+    Remedy: remove detect_anomaly outside of debugging.
     """
     marks = checks(analysis)
     if not marks.any():

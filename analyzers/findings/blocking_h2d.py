@@ -32,6 +32,8 @@ def blocking_h2d(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when copies on the compute stream run exposed, or blocking ones leave the device idle, 3 % of the window.
 
     Pageable copies are a finding of their own (``pageable_h2d``).
+
+    Remedy: prefetch on a stream of its own with non_blocking=True.
     """
     if analysis.main is None:
         return ()

@@ -22,6 +22,8 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when all cores are 90 % busy on average, and 10 % of the window is lost to a late CPU or to input.
 
     From the collector's ``CPU`` counter, at least five samples.
+
+    Remedy: fewer threads and workers a rank, cheaper work, ranks bound to cores.
     """
     trace = analysis.trace
     times, busy = samples(trace, "CPU", "system_pct")

@@ -31,7 +31,10 @@ FIRES_FROM = 0.02
 
 
 def cudnn_autotuning(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when convolutions that time their algorithms with events (cudaEventElapsedTime inside) take 2 %."""
+    """Fires when convolutions that time their algorithms with events (cudaEventElapsedTime inside) take 2 %.
+
+    Remedy: profile after warm-up; few input sizes, or benchmark=False.
+    """
     rows = np.flatnonzero(autotuning(analysis))
     if not len(rows) or not analysis.host.window_ns:
         return ()

@@ -22,6 +22,8 @@ def exposed_memcpy(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when copies and fills are exposed for 3 % of the window, without those of other findings.
 
     Those are ``pageable_h2d`` and ``blocking_h2d``, where they fire.
+
+    Remedy: fewer copies and fills; copies to the host into pinned memory, read later.
     """
     device = analysis.device
     if analysis.main is None or device is None:

@@ -28,6 +28,8 @@ def graph_breaks(analysis: Analysis) -> tuple[Finding, ...]:
 
     Without either there is no telling: several compiled functions look the same.  A warning where the device also
     idles 10 % of the window for a late CPU.
+
+    Remedy: take out of the function what cannot be traced, or make it a custom op.
     """
     return _seen(analysis) or _resumed(analysis)
 

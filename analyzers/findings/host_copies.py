@@ -29,6 +29,8 @@ def host_copies(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when copying ops that launch nothing take 2 % of the recording, on the main thread.
 
     Jobs with a device: anywhere on that thread.  CPU jobs, where a copy may be the work itself: in the loader only.
+
+    Remedy: collate and convert in workers, once a batch, in the dtype that training needs.
     """
     rows = copying(analysis)
     if not len(rows) or not analysis.host.window_ns:

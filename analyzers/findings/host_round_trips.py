@@ -27,7 +27,10 @@ MIN_BYTES = 4096
 
 
 def host_round_trips(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when ops that copy data to the host and then back leave the device without compute 1 % of the window."""
+    """Fires when ops that copy data to the host and then back leave the device without compute 1 % of the window.
+
+    Remedy: another algorithm or backend, batched calls, or once outside of the loop.
+    """
     rows = round_trips(analysis)
     if not len(rows) or analysis.main is None:
         return ()

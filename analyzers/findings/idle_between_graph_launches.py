@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def idle_between_graph_launches(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when gaps from one graph launch's work to another's, for a late CPU, make 5 % of the window."""
+    """Fires when gaps from one graph launch's work to another's, for a late CPU, make 5 % of the window.
+
+    Remedy: launch the next graph before the last one ends; capture more into one graph.
+    """
     gaps = analysis.gaps
     if gaps is None or analysis.main is None:
         return ()

@@ -20,7 +20,10 @@ _SIZES = re.compile(r"nonzero|masked_select|unique|aten::index$|_index_put|repea
 
 
 def item_in_loop(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when reading values on the host leaves the device idle for 2 % of the window, or every step does it."""
+    """Fires when reading values on the host leaves the device idle for 2 % of the window, or every step does it.
+
+    Remedy: keep values on the device and read them every N steps; masks instead of sizes that depend on values.
+    """
     waits = host_waits(analysis, KINDS)
     if not matters(analysis, waits):
         return ()

@@ -35,6 +35,8 @@ def low_memory_use(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when at most 30 % of the memory is reserved while the device idles 20 % of the window for a late CPU.
 
     Needs memory events with totals (``profile_memory=True``), steps, and the device's capacity in the file's header.
+
+    Remedy: a larger batch.
     """
     peak, idle = memory_peak(analysis), analysis.idle_ns("host")
     if peak is None or not analysis.steps.count or analysis.too_little:

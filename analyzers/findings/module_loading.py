@@ -22,7 +22,10 @@ _LOAD = r"^(?:cu|cuda|hip)(?:Module|Library)Load\w*$"
 
 
 def module_loading(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when loading code (cuModuleLoad and the like, lazy loading as the tracer reports it) takes 1 %."""
+    """Fires when loading code (cuModuleLoad and the like, lazy loading as the tracer reports it) takes 1 %.
+
+    Remedy: profile after warm-up; warm up every shape.
+    """
     rows = np.union1d(np.flatnonzero(host_marks(analysis, _LOAD)), overhead_rows(analysis, loading=True))
     if not len(rows) or not analysis.host.window_ns:
         return ()

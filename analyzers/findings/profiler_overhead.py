@@ -29,7 +29,10 @@ _FULL = r"(?i)^Command Buffer Full$"
 
 
 def profiler_overhead(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when the tracer's own overhead rows (CUPTI's buffers and instrumentation) cover 1 % of the recording."""
+    """Fires when the tracer's own overhead rows (CUPTI's buffers and instrumentation) cover 1 % of the recording.
+
+    Remedy: a schedule with warm-up; fewer steps, fewer kinds of activity.
+    """
     rows = overhead_rows(analysis, loading=False)
     if not len(rows) or not analysis.host.window_ns:
         return ()

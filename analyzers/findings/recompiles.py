@@ -29,6 +29,8 @@ def recompiles(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires on compilations after the first of a function that the collector saw, from 1 % of the recording.
 
     Else on compiled regions ``N/M`` with M of 2 or more: function N was compiled M + 1 times, some time.
+
+    Remedy: mark_dynamic or padding for sizes, tensors for numbers that change.
     """
     return _seen(analysis) or _numbered(analysis)
 

@@ -34,7 +34,10 @@ _FORWARD = (
 
 
 def recompute_cost(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when forward ops that run again inside the backward pass take 3 % of the window."""
+    """Fires when forward ops that run again inside the backward pass take 3 % of the window.
+
+    Remedy: checkpoint fewer layers, or only what is cheap to recompute, where memory is left.
+    """
     marks = recomputed(analysis)
     if not marks.any() or not (analysis.main is not None or is_cpu_only(analysis)):
         return ()

@@ -27,6 +27,8 @@ def serialised_streams(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when two or more streams with 10 % of the compute time each overlap for less than 1 % of it.
 
     They must take turns at least ten times: streams used one after the other are no attempt to overlap.
+
+    Remedy: dependent work on one stream; independent work that leaves SMs free on others.
     """
     if analysis.main is None or analysis.too_little:
         return ()

@@ -34,7 +34,10 @@ _KERNELS = (
 
 
 def sorted_gradients(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when the kernels of such gradients (their sorts included) take 5 % of the window alone."""
+    """Fires when the kernels of such gradients (their sorts included) take 5 % of the window alone.
+
+    Remedy: nn.Embedding or index_select instead of indexing, sparse=True, fused tables.
+    """
     if analysis.main is None:
         return ()
     trace, work = analysis.trace, analysis.work[analysis.main]

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def step_outliers(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when a step lies above the others (see ``StepSummary``); names what grew most in the longest."""
+    """Fires when a step lies above the others (see ``StepSummary``); names what grew most in the longest.
+
+    Remedy: look at what the slow steps have that the others lack.
+    """
     summary = analysis.steps
     if summary.median_ns is None:
         return ()

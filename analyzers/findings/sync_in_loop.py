@@ -18,6 +18,8 @@ def sync_in_loop(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when explicit and unnamed waits leave the device idle for 2 % of the window, or every step has one.
 
     Waits that read a value or copy are findings of their own (``item_in_loop``, ``pageable_h2d``, ``blocking_h2d``).
+
+    Remedy: no torch.cuda.synchronize() in the loop; stream.wait_event orders streams.
     """
     waits = host_waits(analysis, KINDS)
     if not matters(analysis, waits):

@@ -37,6 +37,8 @@ def throttling(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when a reason to lower the clocks holds in 10 % of a GPU's samples (five at least) of the collector.
 
     The power limit is worth an ``info``: heavy kernels reach it on a healthy GPU.
+
+    Remedy: cooling, power; compare the ranks.
     """
     found = []
     for name in counter_names(analysis.trace):

@@ -33,6 +33,8 @@ def unfused_pointwise(analysis: Analysis) -> tuple[Finding, ...]:
 
     The time is that of the kernels alone, and what dispatch and launching leave the device idle between those of a
     row.  Kernels that an optimizer or the accumulation of gradients launched don't count.
+
+    Remedy: torch.compile, fused layers.
     """
     if analysis.main is None or analysis.too_little:
         return ()

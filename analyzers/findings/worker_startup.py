@@ -31,6 +31,8 @@ def worker_startup(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when workers start twice or more, and that (stops and first waits included) takes 2 % of the recording.
 
     Needs Python stacks (``with_stack=True``): only frames tell that workers are started.
+
+    Remedy: persistent_workers=True.
     """
     rows = startups(analysis)
     if len(rows) < 2 or not analysis.host.window_ns:
