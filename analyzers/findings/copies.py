@@ -36,6 +36,16 @@ def blocking_copies(analysis: Analysis) -> Copies:
     return _exposed(analysis, own, before=_to_device(analysis, pageable=True))
 
 
+def on_compute_stream(analysis: Analysis, own: NDArray[np.bool_]) -> bool:
+    """Whether half the time of copies to the device, of those ``own``, lies on the stream that computes most."""
+    if analysis.main is None:
+        return False
+    work = analysis.work[analysis.main]
+    own = own & (_to_device(analysis, pageable=False) | _to_device(analysis, pageable=True))
+    dur = work.end - work.start
+    return 2 * int(dur[own & (work.streams == _compute_stream(analysis))].sum()) >= int(dur[own].sum())
+
+
 def _exposed(analysis: Analysis, own: NDArray[np.bool_], before: NDArray[np.bool_] | None) -> Copies:
     if analysis.main is None:
         return Copies(own, 0)

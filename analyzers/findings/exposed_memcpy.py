@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from profsuite.analyzers.base import Finding
 from profsuite.analyzers.findings.blocking_h2d import blocking_h2d
-from profsuite.analyzers.findings.copies import blocking_copies, pageable_copies
+from profsuite.analyzers.findings.copies import blocking_copies, on_compute_stream, pageable_copies
 from profsuite.analyzers.findings.pageable_h2d import pageable_h2d
 from profsuite.analyzers.findings.wording import grade, ms, per_step, percent, share, somewhere, text, time
 from profsuite.analyzers.ranking import longest_names
+from profsuite.analyzers.waits import copies_to_device
 from profsuite.trace.classes import WORK_KINDS
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def exposed_memcpy(analysis: Analysis) -> tuple[Finding, ...]:
     if fraction < FIRES_FROM:
         return ()
     top = longest_names(analysis.trace, work.ids[own])[0]
+    # With a stream of its own a copy to the device is prefetched already, but too late.
+    to_device = copies_to_device(analysis.trace)[analysis.trace.array("slice", "name")[top.slice_ids[0]]]
+    ahead = bool(to_device) and not on_compute_stream(analysis, own)
     evidence = [
         time("exposed copies and fills", cost),
         share("share of the window", fraction),
@@ -52,10 +56,16 @@ def exposed_memcpy(analysis: Analysis) -> tuple[Finding, ...]:
             severity=grade(fraction, FIRES_FROM),
             evidence=tuple(evidence),
             where=somewhere(analysis),
-            remedy=memcpy_remedy(top.name),
+            remedy=_EARLIER if ahead else memcpy_remedy(top.name),
             cost_ns=cost,
         ),
     )
+
+
+_EARLIER = (
+    "These copies have a stream of their own already: start them earlier, one batch more ahead, so that computation "
+    "covers them; check that they come from pinned memory, and that no event makes them wait."
+)
 
 
 def memcpy_remedy(name: str) -> str:

@@ -70,7 +70,7 @@ def unfused_pointwise(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, op=ops[0].name if ops else None),
             remedy=(
                 "torch.compile fuses each such row into one kernel: intermediate results then stay in registers, and "
-                "there is one launch. Without it use fused layers, in-place ops and fewer changes of dtype."
+                "there is one launch. Without it use fused layers and fewer changes of dtype."
             ),
             cost_ns=cost,
             counted_in=("host_bound", "dtype_conversions"),

@@ -117,7 +117,9 @@ def test_blocking_h2d_for_a_copy_that_the_host_waits_for(job, found, value):
 def test_blocking_h2d_not_on_a_stream_of_its_own(job, found):
     trace = job.busy().call("cudaMemcpyAsync", 10, 1, 9).memcpy(300, 20, 9, stream=9).trace()
     assert found(trace, "blocking_h2d") is None
-    assert found(trace, "exposed_memcpy").cost_ns == 20_000
+    finding = found(trace, "exposed_memcpy")
+    assert finding.cost_ns == 20_000
+    assert "start them earlier" in finding.remedy
 
 
 def test_exposed_memcpy(job, found):
