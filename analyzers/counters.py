@@ -19,13 +19,16 @@ def counter_names(trace: Trace) -> list[str]:
 
 
 def samples(trace: Trace, name: str, series: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Times (ns on the file's clock) and values of a counter's series, by time; empty where it has none."""
+    """Times (ns on the file's clock) and values of a counter's series, by time; empty where it has none.
+
+    Values that are no number, or infinite, are left out.
+    """
     codes = [
         words.index(word) if word in words else -2
         for word, words in ((name, trace.words("counter", "name")), (series, trace.words("counter", "series")))
     ]
     value = trace.array("counter", "value")
     of = (trace.array("counter", "name") == codes[0]) & (trace.array("counter", "series") == codes[1])
-    rows = np.flatnonzero(of & ~np.isnan(value))
+    rows = np.flatnonzero(of & np.isfinite(value))
     rows = rows[np.argsort(trace.array("counter", "ts")[rows], kind="stable")]
     return trace.array("counter", "ts")[rows], value[rows]

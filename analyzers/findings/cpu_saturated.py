@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from profsuite.analyzers.base import Evidence, Finding
 from profsuite.analyzers.counters import samples
 from profsuite.analyzers.findings.input_bound import input_wait_ns
@@ -27,6 +29,7 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
     """
     trace = analysis.trace
     times, busy = samples(trace, "CPU", "system_pct")
+    busy = np.clip(busy, 0, 100)
     lost = analysis.idle_ns("host") + input_wait_ns(analysis)
     if len(times) < MIN_SAMPLES or busy.mean() < BUSY_PCT or analysis.share(lost) < WAITS:
         return ()
@@ -41,7 +44,7 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
     if len(own):
         evidence.append(Evidence(label="of it this process", value=round(float(own.mean()) / 100, 1), unit="cores"))
     if len(threads):
-        evidence.append(count("threads of this process, most", int(threads.max())))
+        evidence.append(Evidence(label="threads of this process, most", value=float(threads.max())))
     return (
         Finding(
             id="cpu_saturated",

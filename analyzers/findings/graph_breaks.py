@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.base import Evidence, Severity
 
+LONGEST = 1000
+"""Characters of a frame's name that are looked at, from its end."""
+
 _RESUMED = r"torch_dynamo_resume_in_.+_at_\d+$"
 _PLACE = re.compile(r"^(?P<file>.*)\(\d+\): torch_dynamo_resume_in_(?P<function>.+?)_at_(?P<line>\d+)$")
 
@@ -57,7 +60,7 @@ def _resumed(analysis: Analysis) -> tuple[Finding, ...]:
         return ()
     functions = np.unique(analysis.trace.array("slice", "name")[rows])
     top = longest_names(analysis.trace, rows, top=1)[0]
-    place = _PLACE.match(top.name)
+    place = _PLACE.match(top.name[-LONGEST:])
     source = f"{PurePath(place['file']).name}({place['line']}): {place['function']}" if place else top.name
     evidence = [
         count("functions that went on after a break", len(functions)),

@@ -14,7 +14,7 @@ from profsuite.analyzers.places import source_frame
 from profsuite.analyzers.ranking import longest_names
 from profsuite.analyzers.waits import copies_to_device, copies_to_host
 from profsuite.trace.classes import WORK_KINDS
-from profsuite.trace.intervals import merge, subtract_length
+from profsuite.trace.intervals import clip, merge, subtract_length
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,9 +36,8 @@ def host_round_trips(analysis: Analysis) -> tuple[Finding, ...]:
         return ()
     trace, work = analysis.trace, analysis.work[analysis.main]
     computes = work.kind != WORK_KINDS.index("memory")
-    cost = subtract_length(
-        merge(trace.array("slice", "ts")[rows], trace.end[rows]), merge(work.start[computes], work.end[computes])
-    )
+    held = clip(merge(trace.array("slice", "ts")[rows], trace.end[rows]), *work.window)
+    cost = subtract_length(held, merge(work.start[computes], work.end[computes]))
     fraction = analysis.share(cost)
     if fraction < FIRES_FROM:
         return ()
@@ -46,7 +45,7 @@ def host_round_trips(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="host_round_trips",
-            title=f"{top.name} goes through the CPU: the GPU computes nothing for {ms(cost)} ({percent(fraction)})",
+            title=f"{top.name} goes through the CPU: {ms(cost)} ({percent(fraction)} of the GPU window) without compute",
             severity=grade(fraction),
             evidence=(
                 count("ops that copy to the host and back", len(rows), rows[:5].tolist()),

@@ -12,7 +12,7 @@ import numpy as np
 from profsuite.analyzers.base import Finding, Place
 from profsuite.analyzers.findings.marked_time import host_marks
 from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, text, time, whole
-from profsuite.trace.intervals import union_length
+from profsuite.trace.intervals import clip, length, merge
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -21,7 +21,7 @@ FIRES_FROM = 0.01
 USUAL = 1
 """Times that a function is compiled again as a matter of course: once a size changes, for all sizes."""
 
-_REGION = r"^Torch-Compiled Region: \d+/\d+$"
+_REGION = r"^Torch-Compiled Region: \d{1,9}/\d{1,9}$"
 _NUMBERS = re.compile(r"(\d+)/(\d+)$")
 
 
@@ -43,7 +43,8 @@ def _seen(analysis: Analysis) -> tuple[Finding, ...]:
     if not again or not analysis.host.window_ns:
         return ()
     start = np.array([e["ts"] for e in again], np.int64)
-    cost = union_length(start, start + np.array([e["dur"] for e in again], np.int64))
+    compiling = merge(start, start + np.array([e["dur"] for e in again], np.int64))
+    cost = length(clip(compiling, analysis.start_ns, analysis.start_ns + analysis.recording_ns))
     fraction = cost / analysis.recording_ns
     if fraction < FIRES_FROM:
         return ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.findings.wording import WARNING, count, grade, share, somewhere, text, time
+from profsuite.analyzers.findings.wording import count, share, somewhere, text, time
 from profsuite.trace.classes import WORK_KINDS
 from profsuite.trace.intervals import union_length
 
@@ -54,7 +54,7 @@ def serialised_streams(analysis: Analysis) -> tuple[Finding, ...]:
         Finding(
             id="serialised_streams",
             title=f"Kernels on {len(large)} streams take turns: hardly any of them overlap",
-            severity=grade(analysis.share(handed_over)) if analysis.share(handed_over) >= WARNING else "info",
+            severity="info",
             evidence=(
                 text("streams", ", ".join(str(int(streams[n])) for n in large.tolist()), work.ids[longest].tolist()),
                 time("compute on them", total),
@@ -69,7 +69,6 @@ def serialised_streams(analysis: Analysis) -> tuple[Finding, ...]:
                 "dependent work on one stream; to overlap, take work that doesn't depend on each other, with kernels "
                 "that leave SMs free."
             ),
-            cost_ns=handed_over or None,
-            counted_in=("stream_waits",),
+            cost_ns=None,  # what the hand-overs cost is told by stream_waits
         ),
     )

@@ -42,7 +42,7 @@ def throttling(analysis: Analysis) -> tuple[Finding, ...]:
     """
     found = []
     for name in counter_names(analysis.trace):
-        gpu = re.fullmatch(r"GPU (\d+) throttling", name)
+        gpu = re.fullmatch(r"GPU (\d{1,9}) throttling", name)
         if gpu:
             found += _of_gpu(analysis, int(gpu[1]))
     return tuple(found)
@@ -88,9 +88,9 @@ def _clocks(analysis: Analysis, ordinal: int, lowered: np.ndarray) -> list[Evide
     if not len(times):
         return []
     then = mhz[np.isin(times, lowered)]
-    evidence = [Evidence(label="highest SM clock seen", value=round(float(mhz.max())), unit="MHz")]
+    evidence = [Evidence(label="highest SM clock seen", value=round(float(mhz.max()), 1), unit="MHz")]
     if len(then):
-        evidence.append(Evidence(label="mean SM clock while throttled", value=round(float(then.mean())), unit="MHz"))
+        evidence.append(Evidence(label="mean SM clock while throttled", value=round(float(then.mean()), 1), unit="MHz"))
     celsius = samples(analysis.trace, f"GPU {ordinal} temperature", "gpu_c")[1]
     if len(celsius):
         evidence.append(text("highest temperature seen", f"{celsius.max():.0f} °C"))

@@ -75,6 +75,12 @@ def test_recompiles_not_for_the_first_compilation(job, found):
     assert found(compiled(job.busy().trace(), compilation(0, 0, 50)), "recompiles") is None
 
 
+def test_recompiles_count_what_lies_in_the_recording(job, found):
+    # 300 us are recorded; the compilation ends long after.
+    trace = compiled(job.busy().trace(), compilation(0, 0, 50), compilation(1, 250, 1000))
+    assert found(trace, "recompiles").cost_ns == 50_000
+
+
 def test_recompiles_from_the_numbers_of_regions(job, found, value):
     job.busy().op("Torch-Compiled Region: 3/2", 0, 20).op("Torch-Compiled Region: 1/0", 30, 20)
     finding = found(job.trace(), "recompiles")
