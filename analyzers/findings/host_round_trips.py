@@ -45,7 +45,7 @@ def host_round_trips(analysis: Analysis) -> tuple[Finding, ...]:
     return (
         Finding(
             id="host_round_trips",
-            title=f"{top.name} goes through the CPU: {ms(cost)} ({percent(fraction)} of the GPU window) without compute",
+            title=f"{top.name} goes through the CPU: {ms(cost)} ({percent(fraction)} of the GPU window)",
             severity=grade(fraction),
             evidence=(
                 count("ops that copy to the host and back", len(rows), rows[:5].tolist()),
