@@ -34,6 +34,7 @@ from profsuite.analyzers.findings.pageable_h2d import pageable_h2d
 from profsuite.analyzers.findings.profiler_overhead import profiler_overhead
 from profsuite.analyzers.findings.recompiles import recompiles
 from profsuite.analyzers.findings.recompute_cost import recompute_cost
+from profsuite.analyzers.findings.savings import with_saving
 from profsuite.analyzers.findings.serialised_streams import serialised_streams
 from profsuite.analyzers.findings.single_tensor_optimizer import single_tensor_optimizer
 from profsuite.analyzers.findings.small_kernels import small_kernels
@@ -105,7 +106,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(analysis: Analysis) -> tuple[Finding, ...]:
-    """All findings: gravest first, then by what they save (where replayed), then by what they cost.
+    """All findings: gravest first, then by what they are worth: what they save by replay, or cost, if that is less.
 
     What costs less than ``NOISE`` of the window is none.  Where there is too little to judge, what it costs is told
     but not graded.
@@ -114,8 +115,16 @@ def findings(analysis: Analysis) -> tuple[Finding, ...]:
     found = [finding for finding in found if finding.cost_ns is None or analysis.share(finding.cost_ns) >= NOISE]
     seen = {finding.id for finding in found}
     found = [replace(f, counted_in=tuple(kind for kind in f.counted_in if kind in seen)) for f in found]
+    found = [with_saving(analysis, finding) for finding in found]
     if analysis.too_little:
         found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]
-    return tuple(
-        sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saving_ms_per_step or 0), -(f.cost_ns or 0)))
-    )
+    return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -_worth(analysis, f), -(f.cost_ns or 0))))
+
+
+def _worth(analysis: Analysis, finding: Finding) -> float:
+    """What a finding is sure to be worth, ns: what its remedy saves by replay, but no more than was seen lost."""
+    cost = finding.cost_ns
+    if finding.saving_ms_per_step is None:
+        return cost or 0
+    saving = finding.saving_ms_per_step * 1e6 * analysis.steps.count
+    return saving if cost is None else min(saving, cost)
