@@ -6,6 +6,7 @@ import pytest
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.enclosing import outermost
+from profsuite.analyzers.findings import findings
 from profsuite.analyzers.findings.recompute_cost import recomputed
 from profsuite.analyzers.findings.single_tensor_optimizer import loop_steps
 from profsuite.trace.load import load
@@ -180,3 +181,11 @@ def test_anomaly_mode_as_recorded(recorded, model, found):
 def test_anomaly_mode_not_for_the_users_own_checks(job, found):
     job.op(BACKWARD, 0, 100).op("MyFunctionBackward", 1, 98).op("aten::isnan", 10, 50).op("aten::item", 70, 20)
     assert found(job.trace(), "anomaly_mode") is None
+
+
+def test_what_zeroing_costs_is_what_its_replay_saves(real_trace):
+    """Two ways to one number: gaps and kernels of the marks, and the recording replayed without them."""
+    for name in ("v100_resnet50_workers0.json.gz", "v100_resnet50_workers4.json.gz"):
+        analysis = Analysis(real_trace(name))
+        finding = next(f for f in findings(analysis) if f.id == "optimizer_zero_grad")
+        assert finding.saving_ms_per_step == pytest.approx(analysis.per_step_ms(finding.cost_ns), rel=0.01)

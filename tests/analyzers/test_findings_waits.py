@@ -199,3 +199,29 @@ def test_idle_time_after_waits_is_told_once(real_trace):
         kinds = analysis.waits.kind[analysis.gaps.wait[analysis.gaps.wait >= 0]]
         assert (kinds != Wait.NONE).all()
         assert analysis.gaps.dur[analysis.gaps.wait >= 0].sum() == analysis.idle_ns("sync")
+
+
+def waiting_steps(job, explicit):
+    """Four steps of 1000 us: two kernels of 300 us, a wait after each, and 100 us until the next is launched."""
+    for step in range(4):
+        at = 1000 * step
+        job.step(step, at, 1000)
+        job.op("aten::mm", at, 10).launch(at + 2, 5, 10 + step).kernel(at + 100, 300, 10 + step)
+        job.op("aten::item", at + 50, 360).call("cudaStreamSynchronize", at + 60, 345)
+        job.op("aten::mm", at + 490, 10).launch(at + 492, 5, 20 + step).kernel(at + 500, 300, 20 + step)
+        if explicit:
+            job.call("cudaDeviceSynchronize", at + 600, 205)
+    return job.trace()
+
+
+def test_what_reading_values_costs_is_replayed_where_it_is_all_that_waits(job, found):
+    trace = waiting_steps(job, explicit=False)
+    finding = found(trace, "item_in_loop")
+    assert finding.cost_ns == 4 * 100_000
+    assert finding.saving_ms_per_step > 0
+
+
+def test_what_reading_values_costs_is_not_replayed_with_other_waits(job, found):
+    trace = waiting_steps(job, explicit=True)
+    assert found(trace, "sync_in_loop").cost_ns > 0
+    assert found(trace, "item_in_loop").saving_ms_per_step is None
