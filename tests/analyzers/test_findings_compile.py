@@ -58,6 +58,11 @@ def test_graph_breaks_from_frames(job, found, value):
     assert (finding.where.source, value(finding, "calls of them")) == ("model.py(12): forward", 2)
 
 
+def test_graph_breaks_from_frames_without_a_duration(job, found, value):
+    job.busy().python("model.py(7): torch_dynamo_resume_in_forward_at_12", 0, 0)
+    assert value(found(job.trace(), "graph_breaks"), "calls of them") == 1
+
+
 def test_graph_breaks_not_for_several_compiled_functions(job, found):
     job.busy().op("Torch-Compiled Region: 0/0", 0, 20).op("Torch-Compiled Region: 1/0", 30, 20)
     assert found(job.trace(), "graph_breaks") is None
