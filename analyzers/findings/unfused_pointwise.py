@@ -1,4 +1,4 @@
-"""Elementwise kernels run one after another, each reading what the one before it wrote."""
+"""Elementwise kernels run one after another, where one kernel could do the work of several."""
 
 from __future__ import annotations
 
