@@ -71,6 +71,13 @@ def report_schema() -> str:
     return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
 
 
+def diff_schema() -> str:
+    """The JSON schema of ``profsuite diff --format json``."""
+    from profsuite.exporters.diff.json import schema
+
+    return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
+
+
 PICTURE = REFERENCE.parent / "images" / "analyze.svg"
 SAMPLE = "sample_traces/gpu_ddp_one_rank/rank_0.json.gz"
 PICTURE_LINES = 63
@@ -96,7 +103,12 @@ def picture() -> str:
     return svg.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace")
 
 
-PAGES = {"tables.md": tables_page, "cli.md": cli_page, "report.schema.json": report_schema}
+PAGES = {
+    "tables.md": tables_page,
+    "cli.md": cli_page,
+    "report.schema.json": report_schema,
+    "diff.schema.json": diff_schema,
+}
 """Each file of docs/reference and what writes it."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from profsuite.analyzers.diff.calls import calls
 from profsuite.analyzers.diff.memory import memory_peaks
 from profsuite.analyzers.diff.parts import BUSY_PARTS, HOST_PARTS, device_values, host_values
 from profsuite.analyzers.diff.pieces import pieces
-from profsuite.analyzers.diff.sides import Per, one_side
+from profsuite.analyzers.diff.sides import Per, Side, one_side
 from profsuite.analyzers.ranking import sum_by_group
 from profsuite.errors import TraceError
 
@@ -63,7 +63,8 @@ def baseline(trace: Trace, steps: Range | None = None) -> Baseline:
     ``TraceError`` where it has neither device work nor host slices, ``SelectionError`` without a step in the range.
     """
     side = one_side(trace, steps)
-    values, parts = host_values(side), HOST_PARTS
+    values = host_values(side)
+    parts: tuple[str, ...] = HOST_PARTS
     if side.work:
         everything = [device_values(side, device) for device in range(len(side.work))]
         values = max(everything, key=lambda each: int(each["work"].sum()))
@@ -83,7 +84,7 @@ def baseline(trace: Trace, steps: Range | None = None) -> Baseline:
     )
 
 
-def _ops(side: Any) -> dict[str, tuple[int, ...]] | None:
+def _ops(side: Side) -> dict[str, tuple[int, ...]] | None:
     """Device work launched by each op in each step, ns, largest total first."""
     found = calls(side, side)
     if not found.split:

@@ -49,7 +49,7 @@ class Calls:
 
     def chain(self, call: int) -> tuple[str, ...]:
         """Names of the ops around a call from the outermost, its own last; at most ``DEEPEST``."""
-        names = []
+        names: list[str] = []
         while call >= 0 and len(names) < DEEPEST:
             names.append(self.words[self.name[call]])
             call = int(self.up[call])

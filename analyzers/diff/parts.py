@@ -78,7 +78,7 @@ def device_values(side: Side, device: int) -> Values:
     for code, name in enumerate(CAUSES):
         of = cause == code
         values[f"idle.{name}"] = covered(start, end, (gap_start[of], gap_end[of]))
-    assert (sum(values[f"idle.{name}"] for name in CAUSES) == values["idle"]).all()
+    assert np.array_equal(np.sum([values[f"idle.{name}"] for name in CAUSES], axis=0), values["idle"])
     total = np.zeros(len(start), np.int64)
     _, step, length, _ = clipped(side, device)
     np.add.at(total, step, length)

@@ -64,10 +64,10 @@ def _summary(timed: Sequence[tuple[DiffReport, Change]], mean: float | None) -> 
     for report, _ in timed:
         for part in report.devices[0].parts if report.devices else report.host.parts if report.host else ():
             totals[part.part] = totals.get(part.part, 0.0) + part.time.change_ms_per_step / len(timed)
-    moved = {part: value for part, value in totals.items() if value * mean > 0}
+    moved = {name: value for name, value in totals.items() if value * mean > 0}
     if moved:
-        part = max(moved, key=lambda name: abs(moved[name]))
-        text += f" The largest part of it is {PARTS.get(part, part)} ({signed(moved[part])} on average)."
+        name = max(moved, key=lambda part: abs(moved[part]))
+        text += f" The largest part of it is {PARTS.get(name, name)} ({signed(moved[name])} on average)."
     if len(timed) > 1:
         report, time = max(timed, key=lambda one: abs(one[1].change_ms_per_step))
         if report.after.rank is not None and time.change_ms_per_step:

@@ -81,7 +81,8 @@ class Side:
         order = np.argsort(self.trace.array("step", "ts"), kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        return place[self.used]
+        position: NDArray[np.int64] = place[self.used]
+        return position
 
     def windows(self, device: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Start and end of the windows on a device (an index of ``work``), ns, one a step; in order, disjoint."""
@@ -106,7 +107,8 @@ class Side:
             return np.zeros(self.trace.num_rows("slice"), np.int64)
         position = np.full(self.trace.num_rows("step") + 1, -1, np.int64)
         position[self.used] = np.arange(len(self.used))
-        return position[self.trace.array("slice", "step_id")]
+        step: NDArray[np.int64] = position[self.trace.array("slice", "step_id")]
+        return step
 
     @property
     def span(self) -> tuple[int, int] | None:

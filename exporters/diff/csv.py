@@ -11,8 +11,8 @@ from profsuite.analyzers.diff.report import DiffReport
 from profsuite.exporters.csv import cell
 
 CHANGE_FIELDS = Change.__struct_fields__
-COLUMNS = ("rank", "section", "device", "subject", "detail", "status", "metric", "num_before", "num_after")
-COLUMNS += CHANGE_FIELDS
+FACTS = ("rank", "section", "device", "subject", "detail", "status", "metric", "num_before", "num_after")
+COLUMNS = (*FACTS, *CHANGE_FIELDS)
 
 Row = dict[str, object]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profsuite.analyzers.diff.change import Change
+from profsuite.analyzers.diff.collectives import CollectiveChange
+from profsuite.analyzers.diff.kernels import KernelChange
 from profsuite.analyzers.diff.measured import Rest
-from profsuite.analyzers.diff.ops import OpDiff
+from profsuite.analyzers.diff.ops import CallChange, OpChange, OpDiff
 from profsuite.analyzers.diff.parts import DeviceDiff, HostDiff, PartChange
 from profsuite.analyzers.diff.ranks import RanksDiff
 from profsuite.analyzers.diff.report import DiffReport
@@ -15,6 +17,8 @@ from profsuite.exporters.document import Cell, Column, Document, Name, Section, 
 from profsuite.exporters.names import printable
 from profsuite.exporters.sections.words import CAUSES, DEVICE_PARTS, HOST_PARTS, without_empty
 from profsuite.exporters.units import count, duration, plural, size
+
+Row = OpChange | CallChange | KernelChange | CollectiveChange
 
 VERDICTS = {"more": "more", "less": "less", "same": "same", "noise": "noise", "unknown": ""}
 """A judgement in a table; more and less are beyond the noise."""
@@ -27,7 +31,7 @@ def document(report: DiffReport) -> Document:
     sections = [_device(report, device) for device in report.devices]
     if report.host is not None:
         sections.append(_host(report, report.host))
-    sections += _lists(report)
+    sections += [_ops(report), _kernels(report), _collectives(report)]
     if report.memory:
         sections.append(_memory(report))
     if report.notes:
@@ -132,54 +136,51 @@ def _host(report: DiffReport, host: HostDiff) -> Section:
     return Section("Host time", (_parts(f"main thread, {_per(report)}", host.time, host.parts),))
 
 
-def _lists(report: DiffReport) -> list[Section]:
-    on_device = bool(report.devices)
-    what = "GPU self time" if on_device else "host self time"
-    columns = (Column("op", False), Column("calls", optional=True), *CHANGE_COLUMNS, Column("", False))
-    ops = report.ops
+def _ops(report: DiffReport) -> Section:
+    on_device, ops = bool(report.devices), report.ops
     rows: list[tuple[Cell, ...]] = []
     for op in ops.rows:
         time = op.device if on_device else op.host
-        if time.judgement != "same" or op.status != "both":
-            rows.append(
-                (Name(op.name), _counts(report, op.calls_before, op.calls_after), *change_cells(time), _mark(op, time))
-            )
-    blocks = []
-    if rows:
-        blocks.append(without_empty(f"{plural(ops.num_ops, 'op')}; {what} {_per(report)}", columns, rows))
+        if _changed(op, time):
+            calls = _counts(report, op.calls_before, op.calls_after)
+            rows.append((Name(op.name), calls, *change_cells(time), _mark(op, time)))
+    if not rows:
+        return Section("Changed ops", (), ("No op changed.",))
+    what = "GPU self time" if on_device else "host self time"
+    columns = (Column("op", False), Column("calls", optional=True), *CHANGE_COLUMNS, Column("", False))
+    blocks = [without_empty(f"{plural(ops.num_ops, 'op')}; {what} {_per(report)}", columns, rows)]
     if places := _places(report, ops, on_device):
         blocks.append(places)
-    notes = [*_rest(ops.rest, "op", on_device)]
+    notes = _rest(ops.rest, "op", on_device)
     if ops.unattributed.before_ns or ops.unattributed.after_ns:
         notes.append(f"Device work that no recorded op launched: {signed(ops.unattributed.change_ms_per_step)}.")
-    sections = [Section("Changed ops", tuple(blocks), tuple(notes) if blocks else ("No op changed.",))]
-    kernels = report.kernels
-    rows = []
-    for row in kernels.rows:
-        if row.device.judgement != "same" or row.status != "both":
+    return Section("Changed ops", tuple(blocks), tuple(notes))
+
+
+def _kernels(report: DiffReport) -> Section:
+    rows: list[tuple[Cell, ...]] = []
+    for row in report.kernels.rows:
+        if _changed(row, row.device):
             old, new = (
                 f"{name} + {number - 1} more" if number > 1 else name or ""
                 for name, number in ((row.name_before, row.num_names_before), (row.name_after, row.num_names_after))
             )
-            name = old if old == new or not new else new if not old else f"{old} → {new}"
-            cells = (Name(name), Name(row.op or ""), _counts(report, row.runs_before, row.runs_after))
-            rows.append((*cells, *change_cells(row.device), _mark(row, row.device)))
-    columns = (
-        Column("kernel", False),
-        Column("op", False),
-        Column("runs", optional=True),
-        *CHANGE_COLUMNS,
-        Column("", False),
-    )
-    if rows:
-        table = without_empty(f"Kernels and copies, {_per(report)}", columns, rows)
-        sections.append(Section("Changed kernels", (table,), tuple(_rest(kernels.rest, "row", True))))
-    rows = []
-    for each in report.collectives.rows:
-        facts = (count(each.num_elements) if each.num_elements is not None else "", each.dtype or "")
-        group = "" if each.group_size is None else str(each.group_size)
-        cells = (Name(each.name), facts[0], Name(facts[1]), group, _counts(report, each.runs_before, each.runs_after))
-        rows.append((*cells, *change_cells(each.device), _mark(each, each.device)))
+            runs = _counts(report, row.runs_before, row.runs_after)
+            numbers = (runs, *change_cells(row.device), _mark(row, row.device))
+            rows.append((Name(_arrow(old, new)), Name(row.op or ""), *numbers))
+    columns = (Column("kernel", False), Column("op", False), Column("runs", optional=True), *CHANGE_COLUMNS)
+    table = without_empty(f"Kernels and copies, {_per(report)}", (*columns, Column("", False)), rows)
+    return Section("Changed kernels", (table,) if rows else (), tuple(_rest(report.kernels.rest, "row", True)))
+
+
+def _collectives(report: DiffReport) -> Section:
+    rows: list[tuple[Cell, ...]] = []
+    for row in report.collectives.rows:
+        elements = "" if row.num_elements is None else count(row.num_elements)
+        group = "" if row.group_size is None else str(row.group_size)
+        runs = _counts(report, row.runs_before, row.runs_after)
+        facts = (Name(row.name), elements, Name(row.dtype or ""), group, runs)
+        rows.append((*facts, *change_cells(row.device), _mark(row, row.device)))
     columns = (
         Column("collective", False),
         Column("elements", optional=True),
@@ -189,22 +190,18 @@ def _lists(report: DiffReport) -> list[Section]:
         *CHANGE_COLUMNS,
         Column("", False),
     )
-    if rows:
-        table = without_empty(f"Communication on the device, {_per(report)}", columns, rows)
-        sections.append(Section("Collectives", (table,), tuple(_rest(report.collectives.rest, "row", True))))
-    return sections
+    table = without_empty(f"Communication on the device, {_per(report)}", columns, rows)
+    return Section("Collectives", (table,) if rows else (), tuple(_rest(report.collectives.rest, "row", True)))
 
 
 def _places(report: DiffReport, ops: OpDiff, on_device: bool) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for call in ops.calls:
         time = call.device if on_device else call.host
-        if time.judgement == "same" and call.status == "both":
-            continue
-        old, new = call.shapes_before or "", call.shapes_after or ""
-        shapes = old if old == new or not new else new if not old else f"{old} → {new}"
-        path = Name(" > ".join(call.path))
-        rows.append((path, Name(call.module or ""), Name(shapes), *change_cells(time), _mark(call, time)))
+        if _changed(call, time):
+            shapes = Name(_arrow(call.shapes_before or "", call.shapes_after or ""))
+            path = Name(" > ".join(call.path))
+            rows.append((path, Name(call.module or ""), shapes, *change_cells(time), _mark(call, time)))
     if not rows:
         return None
     columns = (
@@ -223,9 +220,17 @@ def _counts(report: DiffReport, before: int, after: int) -> str:
     return new if old == new else f"{old} → {new}"
 
 
-def _mark(row: object, time: Change) -> str:
-    status = getattr(row, "status", "both")
-    return status if status != "both" else _word(time)
+def _arrow(before: str, after: str) -> str:
+    """What it was and what it has become, once where that is the same."""
+    return f"{before} → {after}" if before and after and before != after else after or before
+
+
+def _changed(row: Row, time: Change) -> bool:
+    return time.judgement != "same" or row.status != "both"
+
+
+def _mark(row: Row, time: Change) -> str:
+    return row.status if row.status != "both" else _word(time)
 
 
 def _rest(rest: Rest, noun: str, on_device: bool) -> list[str]:
