@@ -69,10 +69,11 @@ def noise_ns(before: Sums, after: Sums) -> NDArray[np.float64] | None:
     weight = sum(v * (v / (side.num_steps - 1)) for v, side in zip(of_means, (before, after), strict=True))
     df = np.ones(len(variance))
     np.divide(variance * variance, weight, out=df, where=weight > 0)
-    quantile = np.array([0.0, *(t_quantile(n) for n in range(1, LARGEST_DF + 1))])
     # The largest df is n + n' - 2: rounding may leave it just below.
     whole = np.clip(np.floor(df + 1e-6), 1, LARGEST_DF).astype(np.int64)
-    result: NDArray[np.float64] = quantile[whole] * np.sqrt(variance)
+    distinct, which = np.unique(whole, return_inverse=True)
+    quantile = np.array([t_quantile(n) for n in distinct.tolist()])
+    result: NDArray[np.float64] = quantile[which] * np.sqrt(variance)
     return result
 
 

@@ -75,59 +75,6 @@ class OpDiff(Struct, frozen=True, kw_only=True):
     unattributed: Change
 
 
-def op_diff(
-    calls: Calls, pieces: Pieces, num_steps: tuple[int, int], top: int | None = None, sort: Sort = "change"
-) -> OpDiff:
-    """What changed of the ops; ``num_steps`` of the two sides."""
-    num_calls = len(calls.name)
-    is_after = np.arange(num_calls) >= calls.split
-    counts = calls.step >= 0
-    launched = pieces.call >= 0
-    counts[pieces.call[launched]] = True
-    used = np.flatnonzero(counts)
-    number = np.full(num_calls + 1, -1, np.int64)
-    number[used] = np.arange(len(used))
-    owned = _Owned(calls, pieces, used, number[pieces.call], num_steps)
-
-    name, path = calls.name[used], calls.path[used]
-    place = combined(path, calls.module[used])
-    by_name = match((name,), is_after[used])
-    by_place = match((combined(place, calls.shape[used]), place, path, name), is_after[used])
-    names, places = owned.table(by_name), owned.table(by_place)
-    shown, hidden = _order(names, [calls.words[c] for c in name[_any(by_name)].tolist()], top, sort)
-    rows = tuple(
-        OpChange(
-            name=calls.words[name[int(_any(by_name)[row])]],
-            status=by_name.status(row),
-            calls_before=int(names.count[0][row]),
-            calls_after=int(names.count[1][row]),
-            device=names.device[row],
-            host=names.host[row],
-        )
-        for row in shown.tolist()
-    )
-    shown, hidden_calls = _order(places, None, top, sort)
-    side_sums = [
-        sums(
-            np.zeros(int(of.sum()), np.int64),
-            pieces.step[of],
-            pieces.length[of],
-            1,
-            steps,
-        )
-        for of, steps in zip((~launched & ~pieces.is_after, ~launched & pieces.is_after), num_steps, strict=True)
-    ]
-    return OpDiff(
-        num_ops=by_name.size,
-        num_places=by_place.size,
-        rows=rows,
-        rest=names.rest(hidden),
-        calls=tuple(_call(calls, used, by_place, places, row) for row in shown.tolist()),
-        rest_of_calls=places.rest(hidden_calls),
-        unattributed=Changes(*side_sums)[0],
-    )
-
-
 class _Table:
     """Device and host time and number of calls of each row."""
 
@@ -138,36 +85,88 @@ class _Table:
         return Rest(num_rows=len(rows), device=self.device.sum(rows), host=self.host.sum(rows))
 
 
-class _Owned:
-    """What each used call has: its device work and its host time, by step."""
+class OpTables:
+    """What each op and each place has on both sides, before anything is sorted or cut."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        pieces: Pieces,
-        used: NDArray[np.int64],
-        owner: NDArray[np.int64],
-        num_steps: tuple[int, int],
-    ) -> None:
-        self.num_steps = num_steps
-        step, self_dur = calls.step[used], calls.self_dur[used]
-        after = used >= calls.split
-        self.sides = []
-        for side in (False, True):
-            work = np.flatnonzero((owner >= 0) & (pieces.is_after == side))
-            own = np.flatnonzero((after == side) & (step >= 0))
-            self.sides.append((owner[work], pieces.step[work], pieces.length[work], own, step[own], self_dur[own]))
+    def __init__(self, calls: Calls, pieces: Pieces, num_steps: tuple[int, int]) -> None:
+        self.calls, self._pieces, self._num_steps = calls, pieces, num_steps
+        num_calls = len(calls.name)
+        is_after = np.arange(num_calls) >= calls.split
+        counts = calls.step >= 0
+        self._launched = pieces.call >= 0
+        counts[pieces.call[self._launched]] = True
+        self.used = np.flatnonzero(counts)
+        number = np.full(num_calls + 1, -1, np.int64)
+        number[self.used] = np.arange(len(self.used))
+        self._owner = number[pieces.call]
+        name, path = calls.name[self.used], calls.path[self.used]
+        place = combined(path, calls.module[self.used])
+        is_after = is_after[self.used]
+        self.by_name = match((name,), is_after)
+        self.by_place = match((combined(place, calls.shape[self.used]), place, path, name), is_after)
+        self.names, self.places = self._table(self.by_name), self._table(self.by_place)
+        self.words = [calls.words[code] for code in name[_any(self.by_name)].tolist()]
 
-    def table(self, rows: Rows) -> _Table:
+    def unattributed(self) -> Change:
+        """Device work that no op launched."""
+        found = []
+        for side, steps in zip((False, True), self._num_steps, strict=True):
+            of = np.flatnonzero(~self._launched & (self._pieces.is_after == side))
+            found.append(sums(np.zeros(len(of), np.int64), self._pieces.step[of], self._pieces.length[of], 1, steps))
+        return Changes(*found)[0]
+
+    def _table(self, rows: Rows) -> _Table:
+        pieces, calls = self._pieces, self.calls
         device, host, count = [], [], []
-        for steps, (owner, at, length, own, step, self_dur) in zip(self.num_steps, self.sides, strict=True):
-            device.append(sums(rows.row[owner], at, length, rows.size, steps))
-            host.append(sums(rows.row[own], step, self_dur, rows.size, steps))
+        step, after = calls.step[self.used], self.used >= calls.split
+        for side, steps in zip((False, True), self._num_steps, strict=True):
+            work = np.flatnonzero(self._launched & (pieces.is_after == side))
+            own = np.flatnonzero((after == side) & (step >= 0))
+            self_dur = calls.self_dur[self.used[own]]
+            device.append(sums(rows.row[self._owner[work]], pieces.step[work], pieces.length[work], rows.size, steps))
+            host.append(sums(rows.row[own], step[own], self_dur, rows.size, steps))
             count.append(np.bincount(rows.row[own], minlength=rows.size))
         return _Table(Changes(*device), Changes(*host), count)
 
 
-def _call(calls: Calls, used: NDArray[np.int64], rows: Rows, table: _Table, row: int) -> CallChange:
+def op_diff(tables: OpTables, top: int | None = None, sort: Sort = "change") -> OpDiff:
+    """What changed of the ops."""
+    shown, hidden = _order(tables.names, tables.words, top, sort)
+    places, hidden_places = _order(tables.places, None, top, sort)
+    return OpDiff(
+        num_ops=tables.by_name.size,
+        num_places=tables.by_place.size,
+        rows=op_changes(tables, shown),
+        rest=tables.names.rest(hidden),
+        calls=tuple(_call(tables, row) for row in places.tolist()),
+        rest_of_calls=tables.places.rest(hidden_places),
+        unattributed=tables.unattributed(),
+    )
+
+
+def leading(tables: OpTables, sort: Sort) -> tuple[OpChange, ...]:
+    """The first op in an order; none where there are no ops."""
+    return op_changes(tables, _order(tables.names, tables.words, 1, sort)[0])
+
+
+def op_changes(tables: OpTables, rows: NDArray[np.int64]) -> tuple[OpChange, ...]:
+    """Some rows of the table by name."""
+    names = tables.names
+    return tuple(
+        OpChange(
+            name=tables.words[row],
+            status=tables.by_name.status(row),
+            calls_before=int(names.count[0][row]),
+            calls_after=int(names.count[1][row]),
+            device=names.device[row],
+            host=names.host[row],
+        )
+        for row in rows.tolist()
+    )
+
+
+def _call(tables: OpTables, row: int) -> CallChange:
+    calls, used, rows, table = tables.calls, tables.used, tables.by_place, tables.places
     old, new = (int(used[example[row]]) if example[row] >= 0 else -1 for example in rows.example)
     any_call = old if old >= 0 else new
     module = int(calls.module[any_call])

@@ -11,7 +11,7 @@ from profsuite.analyzers.diff.change import Change
 from profsuite.analyzers.diff.collectives import CollectiveDiff, collective_diff
 from profsuite.analyzers.diff.kernels import KernelDiff, kernel_diff
 from profsuite.analyzers.diff.memory import MemoryChange, memory_changes
-from profsuite.analyzers.diff.ops import SORTS, OpDiff, Sort, op_diff
+from profsuite.analyzers.diff.ops import SORTS, OpDiff, OpTables, Sort, leading, op_diff
 from profsuite.analyzers.diff.parts import DeviceDiff, HostDiff, device_diffs, host_diff
 from profsuite.analyzers.diff.pieces import pieces
 from profsuite.analyzers.diff.sides import Per, SideFacts, sides
@@ -78,25 +78,24 @@ def diff(
     devices, host = device_diffs(old, new), host_diff(old, new)
     calls = op_calls(old, new)
     work = pieces(old, new, calls)
-    num_steps = (old.num_steps, new.num_steps)
-    ops = op_diff(calls, work, num_steps, top, sort)
+    tables = OpTables(calls, work, (old.num_steps, new.num_steps))
     time = devices[0].time if devices else host.time if host else None
     parts = devices[0].parts if devices else host.parts if host else ()
     if bool(old.work) != bool(new.work):
         notes += (f"No device work {'before' if new.work else 'after'}: the host's time is compared.",)
     elif len(old.work) != len(new.work):
         notes += (f"{len(old.work)} devices before, {len(new.work)} after: those without a counterpart have no parts.",)
-    culprits = op_diff(calls, work, num_steps, 1, "increase" if time and time.change_ms_per_step > 0 else "decrease")
+    culprits = leading(tables, "increase" if time is not None and time.change_ms_per_step > 0 else "decrease")
     return DiffReport(
         schema_version=DIFF_VERSION,
         before=old.facts(),
         after=new.facts(),
         per=old.per,
-        summary=summary(time, parts, culprits.rows, old.per, bool(devices), with_noise=not notes),
+        summary=summary(time, parts, culprits, old.per, bool(devices), with_noise=not notes),
         time=time,
         devices=devices,
         host=host,
-        ops=ops,
+        ops=op_diff(tables, top, sort),
         kernels=kernel_diff(old, new, calls, work, top, sort),
         collectives=collective_diff(old, new, work, top, sort),
         memory=memory_changes(old, new),
