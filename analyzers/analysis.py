@@ -15,6 +15,9 @@ from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
+from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.graph import Graph, build
+from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ms_per_step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +74,26 @@ class Analysis:
     def kernels(self) -> KernelTable:
         """The kernels that take most time."""
         return kernels(self.trace, self.top)
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The dependency graph, for replays."""
+        return build(self)
+
+    @cached_property
+    def replays(self) -> Replays | None:
+        """The critical path, and what each obstacle costs."""
+        return replays(self, self.graph, self.top)
+
+    def saving_ms_per_step(self, edit: Edit) -> float | None:
+        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        if edit not in self._savings:
+            self._savings[edit] = saving_ms_per_step(self, self.graph, edit)
+        return self._savings[edit]
+
+    @cached_property
+    def _savings(self) -> dict[Edit, float | None]:
+        return {}
 
     @cached_property
     def main(self) -> int | None:

@@ -90,6 +90,14 @@ def _rows(report: Report) -> Iterable[Row]:
             base = {"section": "steps", "step": row.number, "detail": row.excluded}
             yield from _numbers(row, base, leave_out=("number",))
             yield base | {"metric": "outlier", "value": row.outlier}
+    if report.whatif is not None:
+        yield from _numbers(report.whatif.path, {"section": "critical_path"})
+        for part in report.whatif.path.parts:
+            yield from _numbers(part, {"section": "critical_path", "subject": part.cause})
+        for piece in report.whatif.path.top:
+            yield from _numbers(piece, {"section": "critical_path", "subject": piece.name})
+        for scenario in report.whatif.scenarios:
+            yield from _numbers(scenario, {"section": "whatif", "subject": scenario.name})
     for op in report.ops.rows if report.ops is not None else ():
         yield from _numbers(op, {"section": "ops", "subject": op.name})
     for op in report.ops.by_shape if report.ops is not None else ():

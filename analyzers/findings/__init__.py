@@ -18,6 +18,7 @@ from profsuite.analyzers.findings.host_communication import host_communication
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.savings import with_saving
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
@@ -61,15 +62,23 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(analysis: Analysis) -> tuple[Finding, ...]:
-    """All findings: gravest first, then by what they save (where replayed), then by what they cost.
+    """All findings: gravest first, then by what they are worth: what they save by replay, or cost, if that is less.
 
     What costs less than ``NOISE`` of the window is none.  Where there is too little to judge, what it costs is told
     but not graded.
     """
     found = [finding for rule in RULES for finding in rule(analysis)]
     found = [finding for finding in found if finding.cost_ns is None or analysis.share(finding.cost_ns) >= NOISE]
+    found = [with_saving(analysis, finding) for finding in found]
     if analysis.too_little:
         found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]
-    return tuple(
-        sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saving_ms_per_step or 0), -(f.cost_ns or 0)))
-    )
+    return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -_worth(analysis, f), -(f.cost_ns or 0))))
+
+
+def _worth(analysis: Analysis, finding: Finding) -> float:
+    """What a finding is sure to be worth, ns: what its remedy saves by replay, but no more than was seen lost."""
+    cost = finding.cost_ns
+    if finding.saving_ms_per_step is None:
+        return cost or 0
+    saving = finding.saving_ms_per_step * 1e6 * analysis.steps.count
+    return saving if cost is None else min(saving, cost)

@@ -62,7 +62,7 @@ def command(
     color: bool | None,
     **options: Any,
 ) -> None:
-    """Fail where a recording is slower than a baseline, or exceeds a budget: for CI.
+    """Fail on a recording that is slower than a baseline, or over budget.
 
     The exit code is 1 on a regression (step time or peak memory more than --threshold above the baseline's, the step
     time also beyond its noise), an exceeded budget, or a budget that the recording has no data for; 2 where something

@@ -63,7 +63,7 @@ def command(
     color: bool | None,
     **options: Any,
 ) -> None:
-    """Say what changed from one recording to another: how much, why, and whether it is more than noise.
+    """Say what changed between two recordings, why, and whether it is noise.
 
     BEFORE and AFTER are trace files or folders with one file a rank; of two folders the ranks that both have are
     compared.  The exit code is 2 where a trace could not be read, else 0: profsuite check fails on a regression.
