@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
+from profsuite.analyzers.device_work import COMM, COMPUTE, MEMORY
 from profsuite.analyzers.diff.change import Change, Changes, Status
 from profsuite.analyzers.diff.matching import Rows, combined, match
 from profsuite.analyzers.diff.measured import Rest
 from profsuite.analyzers.diff.noise import sums
+from profsuite.analyzers.ranking import sum_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +26,9 @@ SORTS: tuple[Sort, ...] = ("change", "increase", "decrease", "host")
 
 MatchedBy = Literal["shapes", "module", "path", "name"]
 LEVELS: tuple[MatchedBy, ...] = ("shapes", "module", "path", "name")
+
+
+_KINDS = {"compute": COMPUTE, "exposed_comm": COMM, "exposed_memcpy": MEMORY}
 
 
 class OpChange(Struct, frozen=True, kw_only=True):
@@ -115,6 +120,31 @@ class OpTables:
             found.append(sums(np.zeros(len(of), np.int64), self._pieces.step[of], self._pieces.length[of], 1, steps))
         return Changes(*found)[0]
 
+    def culprit(self, part: str, grew: bool) -> tuple[str, float] | None:
+        """The op behind the growth (else the shrinkage) of a part of the time, and its change, ms per step.
+
+        Of its device work only the kind that the part is of counts.  Null where the part is none of ops, and where
+        no op changed in that direction.
+        """
+        if part == "op":
+            change = self.names.host.size
+        elif part in _KINDS:
+            of_kind = self._launched & (self._pieces.kind == _KINDS[part])
+            sides = []
+            for side, steps in zip((False, True), self._num_steps, strict=True):
+                of = np.flatnonzero(of_kind & (self._pieces.is_after == side))
+                row = self.by_name.row[self._owner[of]]
+                sides.append(sum_by_group(row, self._pieces.length[of], self.by_name.size) / steps)
+            change = sides[1] - sides[0]
+        else:
+            return None
+        if not grew:
+            change = -change
+        if not len(change) or change.max() <= 0:
+            return None
+        largest = int(change.argmax())
+        return self.words[largest], float(change[largest] if grew else -change[largest]) / 1e6
+
     def _table(self, rows: Rows) -> _Table:
         pieces, calls = self._pieces, self.calls
         device, host, count = [], [], []
@@ -136,7 +166,7 @@ def op_diff(tables: OpTables, top: int | None = None, sort: Sort = "change") -> 
     return OpDiff(
         num_ops=tables.by_name.size,
         num_places=tables.by_place.size,
-        rows=op_changes(tables, shown),
+        rows=_op_changes(tables, shown),
         rest=tables.names.rest(hidden),
         calls=tuple(_call(tables, row) for row in places.tolist()),
         rest_of_calls=tables.places.rest(hidden_places),
@@ -144,13 +174,7 @@ def op_diff(tables: OpTables, top: int | None = None, sort: Sort = "change") -> 
     )
 
 
-def leading(tables: OpTables, sort: Sort) -> tuple[OpChange, ...]:
-    """The first op in an order; none where there are no ops."""
-    return op_changes(tables, _order(tables.names, tables.words, 1, sort)[0])
-
-
-def op_changes(tables: OpTables, rows: NDArray[np.int64]) -> tuple[OpChange, ...]:
-    """Some rows of the table by name."""
+def _op_changes(tables: OpTables, rows: NDArray[np.int64]) -> tuple[OpChange, ...]:
     names = tables.names
     return tuple(
         OpChange(

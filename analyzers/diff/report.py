@@ -11,7 +11,7 @@ from profsuite.analyzers.diff.change import Change
 from profsuite.analyzers.diff.collectives import CollectiveDiff, collective_diff
 from profsuite.analyzers.diff.kernels import KernelDiff, kernel_diff
 from profsuite.analyzers.diff.memory import MemoryChange, memory_changes
-from profsuite.analyzers.diff.ops import SORTS, OpDiff, OpTables, Sort, leading, op_diff
+from profsuite.analyzers.diff.ops import SORTS, OpDiff, OpTables, Sort, op_diff
 from profsuite.analyzers.diff.parts import DeviceDiff, HostDiff, device_diffs, host_diff
 from profsuite.analyzers.diff.pieces import pieces
 from profsuite.analyzers.diff.sides import Per, SideFacts, sides
@@ -85,13 +85,12 @@ def diff(
         notes += (f"No device work {'before' if new.work else 'after'}: the host's time is compared.",)
     elif len(old.work) != len(new.work):
         notes += (f"{len(old.work)} devices before, {len(new.work)} after: those without a counterpart have no parts.",)
-    culprits = leading(tables, "increase" if time is not None and time.change_ms_per_step > 0 else "decrease")
     return DiffReport(
         schema_version=DIFF_VERSION,
         before=old.facts(),
         after=new.facts(),
         per=old.per,
-        summary=summary(time, parts, culprits, old.per, bool(devices), with_noise=not notes),
+        summary=summary(time, parts, tables.culprit, old.per, bool(devices)),
         time=time,
         devices=devices,
         host=host,

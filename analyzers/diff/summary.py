@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from profsuite.analyzers.diff.change import Change
-    from profsuite.analyzers.diff.ops import OpChange
     from profsuite.analyzers.diff.parts import PartChange
     from profsuite.analyzers.diff.sides import Per
+
+    Culprit = Callable[[str, bool], tuple[str, float] | None]
 
 PARTS = {
     "compute": "compute",
@@ -42,12 +43,11 @@ PARTS = {
 def summary(
     time: Change | None,
     parts: Iterable[PartChange],
-    ops: Iterable[OpChange],
+    culprit: Culprit,
     per: Per,
     on_device: bool,
-    with_noise: bool,
 ) -> str:
-    """What changed; ``ops`` by size of the change of the time that ``parts`` speak of."""
+    """What changed; ``culprit`` gives the op behind the growth (else shrinkage) of a part, and its change."""
     if time is None:
         return "Nothing to compare: a side has neither device work nor host slices."
     what = "A step takes" if per == "step" else ("The GPU window is" if on_device else "The recording is")
@@ -75,12 +75,12 @@ def summary(
     text = f"{what} {new}, before {old}: {ms(change)} {word}{share}"
     if time.noise_ms_per_step is not None:
         text += f", beyond the noise of ±{ms(time.noise_ms_per_step)}"
-    elif with_noise:
+    else:
         text += " (noise unknown)"
-    return f"{text}. {_cause(time, parts, ops, slower, on_device)}".rstrip()
+    return f"{text}. {_cause(time, parts, culprit, slower)}".rstrip()
 
 
-def _cause(time: Change, parts: Iterable[PartChange], ops: Iterable[OpChange], slower: bool, on_device: bool) -> str:
+def _cause(time: Change, parts: Iterable[PartChange], culprit: Culprit, slower: bool) -> str:
     """Which part changed most in the direction of the whole, and the op behind it."""
     sign = 1 if slower else -1
     found = [part for part in parts if sign * part.time.change_ms_per_step > 0]
@@ -90,12 +90,8 @@ def _cause(time: Change, parts: Iterable[PartChange], ops: Iterable[OpChange], s
     words = PARTS.get(largest.part, largest.part)
     much = "Mostly" if 2 * abs(largest.time.change_ms_per_step) >= abs(time.change_ms_per_step) else "Most of all"
     text = f"{much} because of {words} ({signed(largest.time.change_ms_per_step)})"
-    if largest.part in ("compute", "op", "exposed_comm", "exposed_memcpy"):
-        moved = [(op, (op.device if on_device else op.host).change_ms_per_step) for op in ops]
-        moved = [(op, value) for op, value in moved if sign * value > 0]
-        if moved:
-            op, value = max(moved, key=lambda pair: sign * pair[1])
-            text += f", above all {op.name} ({signed(value)})"
+    if behind := culprit(largest.part, slower):
+        text += f", above all {behind[0]} ({signed(behind[1])})"
     return f"{text}."
 
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from profsuite.analyzers.diff.change import Change
+from profsuite.analyzers.diff.ranks import UnmatchedRank
 from profsuite.analyzers.diff.report import DiffReport
 from profsuite.exporters.csv import cell
 
@@ -17,10 +18,11 @@ COLUMNS = (*FACTS, *CHANGE_FIELDS)
 Row = dict[str, object]
 
 
-def render(reports: Sequence[DiffReport]) -> str:
+def render(reports: Sequence[DiffReport], unmatched: Sequence[UnmatchedRank] = ()) -> str:
     """The comparisons as CSV with a header: the fields of each ``Change``, and of memory those that apply.
 
-    ``num_before`` and ``num_after`` are calls or runs.  Text that a spreadsheet could take for a formula gets a ``'``
+    ``num_before`` and ``num_after`` are calls, runs, or bytes of memory; a trace that was not compared has a row that
+    says why.  Text that a spreadsheet could take for a formula gets a ``'``
     before it.
     """
     out = io.StringIO()
@@ -30,6 +32,9 @@ def render(reports: Sequence[DiffReport]) -> str:
         for row in _rows(report):
             row["rank"] = report.after.rank
             writer.writerow({key: cell(value) for key, value in row.items()})
+    for each in unmatched:
+        facts = {"rank": each.rank, "section": "unmatched", "subject": each.source, "detail": each.reason}
+        writer.writerow({key: cell(value) for key, value in facts.items()})
     return out.getvalue()
 
 

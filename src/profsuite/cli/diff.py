@@ -164,7 +164,7 @@ def render(whole: Any, form: str, full: bool, width: int, color: bool) -> str:
     if form == "json":
         return json.render(whole)
     if form == "csv":
-        return csv.render(whole.reports if several else [whole])
+        return csv.render(whole.reports, whole.unmatched) if several else csv.render([whole])
     documents = ranks_document(whole, full) if several else [document(whole)]
     style = {"width": width, "color": color} if form == "text" else {}
     text = import_module(f"profsuite.exporters.{form}").render_documents(documents, **style)

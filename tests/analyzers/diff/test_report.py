@@ -231,3 +231,18 @@ def test_what_cannot_be_compared(job, other):
     with pytest.raises(TypeError, match="takes two Traces"):
         diff(trace, "trace.json")
     assert profsuite.diff is diff
+
+
+def test_the_op_that_is_named_is_of_the_kind_of_the_part(job, other):
+    # The collective grows most, but beside compute: what makes the step longer is the kernel.
+    for side, longer in ((job, 0), (other, 100)):
+        for number in range(2):
+            at = number * 2000
+            side.step(number, at, 1000 + longer)
+            side.op("aten::mm", at + 10, 20).launch(at + 15, 5, 10 * number + 1)
+            side.kernel(at + 100, 500 + longer, 10 * number + 1)
+            side.op("c10d::allreduce_", at + 40, 20).launch(at + 45, 5, 10 * number + 2)
+            side.kernel(at + 100, 100 + 3 * longer, 10 * number + 2, name="ncclDevKernel_AllReduce", stream=20)
+    report = diff(job.trace(), other.trace())
+    assert report.ops.rows[0].name == "c10d::allreduce_"
+    assert "because of compute (+0.100 ms), above all aten::mm (+0.100 ms)." in report.summary
