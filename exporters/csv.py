@@ -96,6 +96,8 @@ def _rows(report: Report) -> Iterable[Row]:
             yield from _numbers(part, {"section": "critical_path", "subject": part.cause})
         for piece in report.whatif.path.top:
             yield from _numbers(piece, {"section": "critical_path", "subject": piece.name})
+        if report.whatif.hiding is not None:
+            yield from _numbers(report.whatif.hiding, {"section": "latency_hiding"})
         for scenario in report.whatif.scenarios:
             yield from _numbers(scenario, {"section": "whatif", "subject": scenario.name})
     for op in report.ops.rows if report.ops is not None else ():

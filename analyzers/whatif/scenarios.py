@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from profsuite.analyzers.base import Ns
 from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.hiding import LatencyHiding, latency_hiding
 from profsuite.analyzers.whatif.path import CriticalPath, critical_path
 from profsuite.analyzers.whatif.replay import WhatIf, replay
 
@@ -45,11 +46,12 @@ def saving_ms_per_step(analysis: Analysis, graph: Graph | None, edit: Edit) -> f
 class Replays(Struct, frozen=True, kw_only=True):
     """The critical path, and the scenarios that apply: those that save most first.
 
-    ``length_ns`` is the measured time of the job that they are compared with.
+    ``length_ns`` is the measured time of the job that they are compared with; ``hiding`` is null without communication.
     """
 
     length_ns: Ns
     path: CriticalPath
+    hiding: LatencyHiding | None
     scenarios: tuple[WhatIf, ...]
 
 
@@ -66,4 +68,9 @@ def replays(analysis: Analysis, graph: Graph | None, top: int = 10) -> Replays |
         if outcome.saving_ns > 0:
             found.append(outcome)
     found.sort(key=lambda outcome: -outcome.saving_ns)
-    return Replays(length_ns=graph.length_ns, path=critical_path(analysis, graph, top), scenarios=tuple(found))
+    return Replays(
+        length_ns=graph.length_ns,
+        path=critical_path(analysis, graph, top),
+        hiding=latency_hiding(analysis, graph),
+        scenarios=tuple(found),
+    )
