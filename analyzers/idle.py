@@ -125,6 +125,14 @@ def device_gaps(trace: Trace, work: DeviceWork, timelines: HostTimelines) -> Gap
     return _attribute(trace, work, timelines, _Calls(trace, timelines))
 
 
+def gap_times(
+    trace: Trace, work: DeviceWork, timelines: HostTimelines
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int8]]:
+    """Start and end (ns) of each gap of a device, in order of time, and its cause as a code of ``CAUSES``."""
+    gaps = _attribute(trace, work, timelines, _Calls(trace, timelines))
+    return gaps.start, gaps.end, gaps.cause
+
+
 class _Calls:
     """The waits of each host thread and the event waits of each stream, sorted; shared by all devices."""
 

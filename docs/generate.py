@@ -94,6 +94,13 @@ def findings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def diff_schema() -> str:
+    """The JSON schema of ``profsuite diff --format json``."""
+    from profsuite.exporters.diff.json import schema
+
+    return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
+
+
 PICTURE = REFERENCE.parent / "images" / "analyze.svg"
 SAMPLE = "sample_traces/gpu_ddp_one_rank/rank_0.json.gz"
 PICTURE_LINES = 63
@@ -124,6 +131,7 @@ PAGES = {
     "cli.md": cli_page,
     "findings.md": findings_page,
     "report.schema.json": report_schema,
+    "diff.schema.json": diff_schema,
 }
 """Each file of docs/reference and what writes it."""
 
