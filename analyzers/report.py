@@ -93,11 +93,14 @@ class Report(Struct, frozen=True, kw_only=True):
     health: tuple[HealthRow, ...] | None
 
 
-def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) -> Report:
+def analyze(
+    trace: Trace, top: int = 10, only: Collection[str] | None = None, analysis: Analysis | None = None
+) -> Report:
     """Everything that can be said of one trace; lists hold ``top`` rows.
 
     ``only`` names the sections wanted (of ``SECTIONS``; all by default): the others are null, and not computed
-    unless a wanted one needs them.  ``ValueError`` for a section that does not exist, or ``top`` below 1.
+    unless a wanted one needs them.  ``analysis`` is what was computed of the trace before (then ``top`` is its own).
+    ``ValueError`` for a section that does not exist, or ``top`` below 1.
     """
     unknown = sorted(set(only or ()) - set(SECTIONS))
     if unknown:
@@ -107,7 +110,7 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
     wanted = set(SECTIONS if only is None else only)
-    analysis = Analysis(trace, top)
+    analysis = Analysis(trace, top) if analysis is None else analysis
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,

@@ -76,10 +76,10 @@ def blueprint(catalog: Catalog, store: Store) -> Blueprint:
 
     @routes.get("/<key>/search")
     def search(key: str) -> Response:
-        text = request.args.get("text", "")
+        found, text = session(key), request.args.get("text", "")
         if not text:
             abort(400, "text: what to look for")
-        return _json(timeline.search(session(key), text[:1000]))
+        return _json(timeline.search(found, text[:1000]))
 
     @routes.get("/<key>/slice")
     def slice_(key: str) -> Response:

@@ -9,13 +9,13 @@ from urllib.parse import parse_qs
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from profsuite.dashboard.api import blueprint
+from profsuite.dashboard import api, definitions
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
 from profsuite.dashboard.guard import Guard
 from profsuite.dashboard.pages import BY_NAME, PAGES
 from profsuite.dashboard.pages.view import View
-from profsuite.dashboard.pages.whatif import outcome
+from profsuite.dashboard.pages.whatif import factor, outcome
 from profsuite.dashboard.store import Store
 from profsuite.errors import ProfsuiteError
 from profsuite.exporters.units import size
@@ -38,7 +38,8 @@ def create(roots: list[Path], guard: Guard | None = None) -> Dash:
         suppress_callback_exceptions=True,
     )
     app.layout = _layout(catalog)
-    app.server.register_blueprint(blueprint(catalog, store))
+    app.server.register_blueprint(api.blueprint(catalog, store))
+    app.server.register_blueprint(definitions.blueprint())
     _callbacks(app, catalog, store)
     (guard or Guard()).install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
     return app
@@ -54,7 +55,8 @@ def _layout(catalog: Catalog) -> Any:
                     html.Strong("profsuite", className="brand"),
                     html.Label("Trace", htmlFor="trace", className="hidden-label"),
                     dcc.Dropdown(id="trace", options=options, clearable=False, className="trace"),
-                    html.Nav(id="menu", **{"aria-label": "Pages"}),
+                    html.Nav(id="menu", role="navigation"),
+                    html.Button("Theme", id="theme", type="button", className="quiet", title="Dark or light"),
                 ]
             ),
             html.Main(html.Div(id="page"), id="main"),
@@ -106,7 +108,7 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         if found.session is None:
             return _failed(entry, found.error or "The reading was given up."), None, True, menu, entry.key
         view = View(found.session, query)
-        return html.Div(page.layout(view), id="content"), None, True, menu, entry.key
+        return html.Div(page.layout(view), id="content", className=f"page-{name}"), None, True, menu, entry.key
 
     @app.callback(
         Output("address", "pathname"),
@@ -145,20 +147,22 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
 
     @app.callback(
         Output("whatif-outcome", "children"),
+        Output({"factor": ALL}, "children"),
         Input({"scale": ALL}, "value"),
         Input("whatif-flags", "value"),
         State("address", "pathname"),
     )
-    def again(_: list[float], flags: list[str] | None, path: str | None) -> str:
+    def again(_: list[float], flags: list[str] | None, path: str | None) -> tuple[str, list[str]]:
         """Replay the recording with the sliders' changes."""
         entry, _name, _query = _parse(catalog, path, None)
         if entry is None:
             raise PreventUpdate
         scales = {each["id"]["scale"]: float(each["value"]) for each in ctx.inputs_list[0]}
         try:
-            return outcome(store.session(entry), scales, flags or [])
+            said = outcome(store.session(entry), scales, flags or [])
         except ProfsuiteError as error:
-            return str(error)
+            said = str(error)
+        return said, [factor(value) for value in scales.values()]
 
 
 def _menu(entry: Entry | None, current: str) -> Any:

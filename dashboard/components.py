@@ -15,19 +15,27 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component as AnyComponent
 
 
+THEME = (
+    "themeQuartz.withParams({backgroundColor: 'var(--paper)', foregroundColor: 'var(--ink)', "
+    "headerBackgroundColor: 'var(--panel)', borderColor: 'var(--line)', accentColor: 'var(--link)', "
+    "fontFamily: 'inherit', fontSize: 13, rowHeight: 30, spacing: 6})"
+)
+"""Of grids: the colours are those of the page, so that they follow its theme."""
+
+
 class Timeline(Component):
     """The timeline of one trace (assets/timeline.js).
 
     ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
-    ``selected`` the number of a slice or null, ``theme`` light or dark.  It sets the view and the selection.
+    ``selected`` the number of a slice or null.  It sets all three as the user moves.
     """
 
     _namespace = "profsuite_dashboard"
     _type = "Timeline"
-    _children_props: Sequence[str] = ()
-    _base_nodes: Sequence[str] = ("children",)
-    _valid_wildcard_attributes: Sequence[str] = ()
-    _prop_names: Sequence[str] = ("id", "trace", "start_ns", "end_ns", "selected", "theme")
+    _children_props: list[str] = []  # noqa: RUF012 - Dash's
+    _base_nodes: list[str] = ["children"]  # noqa: RUF012
+    _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
+    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected"]  # noqa: RUF012
 
     def __init__(
         self,
@@ -36,11 +44,11 @@ class Timeline(Component):
         start_ns: int | None = None,
         end_ns: int | None = None,
         selected: int | None = None,
-        theme: str = "light",
     ) -> None:
         self.available_properties = list(self._prop_names)
         self.available_wildcard_properties: list[str] = []
-        super().__init__(id=id, trace=trace, start_ns=start_ns, end_ns=end_ns, selected=selected, theme=theme)
+        given = {"id": id, "trace": trace, "start_ns": start_ns, "end_ns": end_ns, "selected": selected}
+        super().__init__(**given)  # type: ignore[no-untyped-call]
 
 
 def figure(made: Figure | None, empty: str) -> AnyComponent:
@@ -77,17 +85,24 @@ def table(
         id={"grid": name},
         columnDefs=[dict(column) for column in columns],
         rowData=[dict(row) for row in rows],
-        defaultColDef={"sortable": True, "filter": True, "resizable": True, "minWidth": 90},
+        defaultColDef={
+            "sortable": True,
+            "filter": True,
+            "resizable": True,
+            "minWidth": 90,
+            "wrapHeaderText": True,
+            "autoHeaderHeight": True,
+        },
         columnSize="responsiveSizeToFit",
         csvExportParams={"fileName": f"{name}.csv"},
         dashGridOptions={
             "domLayout": "autoHeight" if len(rows) <= 15 else "normal",
+            "theme": {"function": THEME},
             "animateRows": False,
-            "rowHeight": 30,
             "enableCellTextSelection": True,
             "suppressFieldDotNotation": True,
         },
-        className="ag-theme-alpine grid",
+        className="grid",
         style=None if len(rows) <= 15 else {"height": "34rem"},
     )
     download = html.Button("Download CSV", id={"csv": name}, type="button", className="quiet")
@@ -97,7 +112,7 @@ def table(
 def number(field: str, header: str, unit: str = "", digits: int = 3, **more: Any) -> dict[str, Any]:
     """A column of numbers; the unit is in the header, null stays empty."""
     title = f"{header} ({unit})" if unit else header
-    fixed = f"d3.format(',.{digits}~f')(params.value)" if digits else "d3.format(',')(params.value)"
+    fixed = f"d3.format(',.{digits}f')(params.value)" if digits else "d3.format(',')(params.value)"
     return {
         "field": field,
         "headerName": title,
@@ -122,5 +137,5 @@ def section(title: str, *children: Any, about: str | None = None) -> AnyComponen
     """A heading and what it shows; ``about`` names the section of the definitions that its numbers follow."""
     heading: list[Any] = [title]
     if about is not None:
-        heading.append(html.A(" definition", href=f"/definitions#{about}", className="definition", target="_blank"))
+        heading.append(html.A("definition", href=f"/definitions#{about}", className="definition", target="_blank"))
     return html.Section([html.H2(heading), *children])

@@ -57,6 +57,8 @@ class Guard:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
             abort(403, "a page from elsewhere may not ask this server")
+        if (request.content_length or 0) > MOST_UPLOADED:
+            abort(413, "pages send no more than a few numbers")
         if self.token is None:
             return None
         given = request.args.get("token")

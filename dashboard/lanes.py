@@ -27,8 +27,9 @@ MAX_LANES: Final = 256
 
 @dataclass(frozen=True)
 class Lanes:
-    """The slices sorted by (lane, start): ``slice_id`` a row of ``slice`` each, ``first[k]`` to ``first[k + 1]`` lane k.
+    """The slices sorted by (lane, start), lane k from ``first[k]`` to ``first[k + 1]``.
 
+    ``slice_id`` is each one's row of ``slice``.
     ``track`` is each lane's track, ``level`` its number within the track, from 0.  ``num_hidden`` slices lie under
     others in a track's last lane.
     """

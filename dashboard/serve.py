@@ -12,7 +12,7 @@ from typing import Final
 from waitress.server import create_server
 
 from profsuite.dashboard.app import create
-from profsuite.dashboard.guard import Guard, is_loopback
+from profsuite.dashboard.guard import MOST_UPLOADED, Guard, is_loopback
 from profsuite.errors import ProfsuiteError
 
 THREADS: Final = 16
@@ -33,7 +33,15 @@ def serve(
     names = frozenset({host, socket.gethostname(), socket.getfqdn()}) if beyond else frozenset()
     app = create(roots, Guard(token, names))
     try:
-        server = create_server(app.server, host=host, port=port, threads=THREADS, ident="profsuite")
+        server = create_server(
+            app.server,
+            host=host,
+            port=port,
+            threads=THREADS,
+            ident="profsuite",
+            # waitress takes in a whole body before it asks the application.
+            max_request_body_size=MOST_UPLOADED + 1,
+        )
     except OSError as error:
         raise ProfsuiteError(
             f"{host}:{port}: cannot listen there: {error.strerror or error}; choose another --port (0: a free one)"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.report import Report, analyze
+from profsuite.dashboard.counters import Series, all_series
 from profsuite.dashboard.tiles import Pyramid
 from profsuite.errors import ProfsuiteError
 from profsuite.trace.load import load
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 KEPT: Final = 8
 """Traces kept in memory; the one unused for longest goes first."""
+TOP: Final = 50
+"""Rows of the report's lists."""
 
 State = Literal["loading", "ready", "failed", "cancelled"]
 
@@ -33,7 +36,6 @@ class Session:
     def __init__(self, entry: Entry, trace: Trace) -> None:
         self.entry = entry
         self.trace = trace
-        self.analysis = Analysis(trace, top=50)
         self._lock = threading.RLock()
 
     @property
@@ -43,18 +45,46 @@ class Session:
             return self._report
 
     @property
+    def analysis(self) -> Analysis:
+        """What the report was made of, for what goes beyond it."""
+        with self._lock:
+            _ = self._report
+            return self._analysis
+
+    @property
+    def main_track(self) -> int | None:
+        """The track of the host's main thread, null without one."""
+        with self._lock:
+            threads = self._analysis.host.threads
+            return threads[0].track_id if threads else None
+
+    @property
     def pyramid(self) -> Pyramid:
-        """The timeline."""
+        """The timeline at all zooms."""
         with self._lock:
             return self._pyramid
 
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The counters."""
+        with self._lock:
+            return self._series
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        return Analysis(self.trace, top=TOP)
+
     @cached_property
     def _report(self) -> Report:
-        return analyze(self.trace, top=50)
+        return analyze(self.trace, analysis=self._analysis)
 
     @cached_property
     def _pyramid(self) -> Pyramid:
         return Pyramid(self.trace)
+
+    @cached_property
+    def _series(self) -> tuple[Series, ...]:
+        return tuple(all_series(self.trace))
 
 
 class Loading:

@@ -43,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True)
 class View:
-    """The items of some lanes within a stretch of time; ``lane_first[i]`` to ``lane_first[i + 1]`` are the i-th lane's."""
+    """Items of some lanes within a stretch of time, the i-th lane's from ``lane_first[i]`` to ``lane_first[i + 1]``."""
 
     start: Int64s
     end: Int64s

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from profsuite.trace.model import Trace
 
 MOST_LANES: Final = 2_000
-MOST_ITEMS: Final = 200_000
 MOST_FOUND: Final = 1_000
 MOST_NAMES: Final = 50
 OVERVIEW_BINS: Final = 800
@@ -47,7 +46,7 @@ def tracks(session: Session) -> dict[str, Any]:
                 "num_slices": int((lanes.first[mine + 1] - lanes.first[mine]).sum()),
             }
         )
-    main = session.analysis.host.threads[0].track_id if session.analysis.host.threads else -1
+    main = session.main_track
     found.sort(key=lambda t: (_ORDER.get(t["kind"], 2), t["group"], t["track"] != main, -t["num_slices"]))
     step_start = trace.array("step", "ts") - pyramid.start_ns
     numbers = trace.array("step", "number")
@@ -62,7 +61,10 @@ def tracks(session: Session) -> dict[str, Any]:
             for n, s, d in zip(numbers.tolist(), step_start.tolist(), trace.array("step", "dur").tolist(), strict=True)
         ],
         "overview": _overview(pyramid, found),
-        "counters": _counters(trace),
+        "counters": [
+            {"counter": number, "label": f"{series.counter}: {series.name}"}
+            for number, series in enumerate(session.series)
+        ],
     }
 
 
@@ -96,43 +98,14 @@ def _overview(pyramid: Pyramid, found: list[dict[str, Any]]) -> dict[str, list[f
     return result
 
 
-def _counters(trace: Trace) -> list[dict[str, Any]]:
-    """The counters' series: their numbers and names."""
-    names, series = trace.array("counter", "name"), trace.array("counter", "series")
-    if not len(names):
-        return []
-    words, of_series = trace.words("counter", "name"), trace.words("counter", "series")
-    pairs = np.unique(names.astype(np.int64) << 32 | series.astype(np.int64))
-    return [
-        {"counter": number, "label": f"{words[pair >> 32]}: {of_series[pair & 0xFFFFFFFF]}"}
-        for number, pair in enumerate(pairs.tolist())
-    ]
-
-
 def counter(session: Session, number: int, start_ns: int, end_ns: int, width: int) -> dict[str, Any]:
     """One series within a stretch of time: lowest and highest value of each pixel, times ns since the origin.
 
     ``IndexError`` for a number that does not exist.
     """
-    trace, origin = session.trace, session.pyramid.start_ns
-    key = trace.array("counter", "name").astype(np.int64) << 32 | trace.array("counter", "series").astype(np.int64)
-    pair = np.unique(key)[number]
-    rows = np.flatnonzero((key == pair) & np.isfinite(trace.array("counter", "value")))
-    ts = trace.array("counter", "ts")[rows] - origin
-    order = np.argsort(ts, kind="stable")
-    ts, value = ts[order], trace.array("counter", "value")[rows[order]]
-    low = max(0, int(np.searchsorted(ts, start_ns, "right")) - 1)
-    high = min(len(ts), int(np.searchsorted(ts, end_ns)) + 1)
-    ts, value = ts[low:high], value[low:high]
-    if not len(ts):
-        return {"ts": [], "min": [], "max": []}
-    pixel = np.maximum(0, (ts - start_ns) * max(1, width) // max(1, end_ns - start_ns))
-    begins = np.flatnonzero(np.concatenate([[True], pixel[1:] != pixel[:-1]]))
-    return {
-        "ts": ts[begins].tolist(),
-        "min": np.minimum.reduceat(value, begins).tolist(),
-        "max": np.maximum.reduceat(value, begins).tolist(),
-    }
+    origin = session.pyramid.start_ns
+    ts, low, high = session.series[number].view(start_ns + origin, end_ns + origin, width)
+    return {"ts": (ts - origin).tolist(), "min": low.tolist(), "max": high.tolist()}
 
 
 def tile(session: Session, wanted: list[int], start_ns: int, end_ns: int, width: int) -> bytes:
@@ -215,7 +188,7 @@ def _sums(
 
 
 def search(session: Session, text: str) -> dict[str, Any]:
-    """Slices whose name holds ``text`` (case does not matter), by time: the first ``MOST_FOUND``, and how many there are."""
+    """Slices whose name holds ``text`` (case does not matter): the first ``MOST_FOUND``, and how many there are."""
     trace, origin = session.trace, session.pyramid.start_ns
     wanted = text.casefold()
     match = np.array([wanted in word.casefold() for word in trace.words("slice", "name")] or [False])
@@ -277,7 +250,8 @@ def _parents(trace: Trace, slice_id: int) -> list[dict[str, Any]]:
     """The slices around one, the innermost first."""
     parent, names = trace.array("slice", "parent_id"), trace.words("slice", "name")
     code = trace.array("slice", "name")
-    found, row = [], int(parent[slice_id])
+    found: list[dict[str, Any]] = []
+    row = int(parent[slice_id])
     while row >= 0 and len(found) < 64:
         found.append({"slice_id": row, "name": names[code[row]]})
         row = int(parent[row])

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "profsuite.dashboard": {"profsuite.trace", "profsuite.analyzers", "profsuite.exporters"},
 }
 ONLY_IN = {"torch": "profsuite.collector", "dash": "profsuite.dashboard", "plotly": "profsuite.dashboard"}
-OPTIONAL = {"torch", "lightning", "pytorch_lightning", "transformers"}
+OPTIONAL = {"torch", "lightning", "pytorch_lightning", "transformers", "dash", "dash_ag_grid", "flask", "waitress"}
 """What a module may need that an installation of profsuite alone has not."""
 HEAVY = ("torch", "dash", "plotly", "pandas", "numpy", "pyarrow", "duckdb", "rich", "msgspec", "click")
 STARTUP_SECONDS, HELP_SECONDS = 0.1, 0.25
@@ -192,12 +192,30 @@ def test_constraints_pin_every_dependency_within_its_bounds() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
     pins = dict(line.lower().split("==") for line in lines)
     project = PYPROJECT["project"]
-    extras = [text for name in ("fast", "query", "dev") for text in project["optional-dependencies"][name]]
+    extras = [
+        text
+        for name in ("dashboard", "fast", "html", "query", "dev")
+        for text in project["optional-dependencies"][name]
+    ]
     for text in (*project["dependencies"], *extras):
         requirement = Requirement(text)
         if requirement.name == "profsuite":
             continue
         assert requirement.specifier.contains(pins[requirement.name.lower()]), text
+
+
+def test_what_the_browser_gets_is_packaged() -> None:
+    patterns = SETUPTOOLS["package-data"]["profsuite.dashboard"]
+    for path in (ROOT / "dashboard" / "assets").iterdir():
+        assert any(path.relative_to(ROOT / "dashboard").match(pattern) for pattern in patterns), path.name
+
+
+def test_the_definitions_are_packaged() -> None:
+    definitions = (ROOT / "dashboard" / "definitions.py").read_text(encoding="utf-8")
+    for name in ("analyses.md", "health.md"):
+        assert (ROOT / "docs" / name).is_file()
+        assert f'"{name}"' in definitions
+        assert f'"{name}"' in (ROOT / "setup.py").read_text(encoding="utf-8")
 
 
 def test_version_is_said_once_in_each_place() -> None:

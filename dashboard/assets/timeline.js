@@ -1,8 +1,8 @@
 /* The timeline: tracks of nested slices on a canvas, from tiles that the server computes.
  *
  * A Dash component in plain JavaScript: window.profsuite_dashboard.Timeline.  Props: id, trace (its key), start_ns and
- * end_ns (the view, ns since the recording's start; null shows all), selected (a slice's number or null), theme.  It
- * sets start_ns, end_ns and selected as the user moves; everything else stays in here.
+ * end_ns (the view, ns since the recording's start; null shows all), selected (a slice's number or null).  It sets
+ * start_ns, end_ns and selected as the user moves; everything else stays in here.  assets/theme.js says the theme.
  */
 (() => {
   "use strict";
@@ -73,7 +73,6 @@
       this.counters = new Map();
       this.hover = null;
       this.found = null;
-      this.theme = "light";
       this.frame = 0;
       this.asked = 0;
       this.build();
@@ -98,12 +97,16 @@
       this.listen();
       this.sized = new ResizeObserver(() => this.moved());
       this.sized.observe(this.stage);
+      this.themed = () => this.draw();
+      window.addEventListener("profsuite-theme", this.themed);
     }
+
+    get theme() { return document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }
 
     destroy() {
       this.sized.disconnect();
       cancelAnimationFrame(this.frame);
-      window.removeEventListener("pointerup", this.release);
+      window.removeEventListener("profsuite-theme", this.themed);
       this.root.replaceChildren();
     }
 
@@ -803,10 +806,6 @@
       view.current = new View(root.current, change => props.setProps && props.setProps(change));
       return () => view.current.destroy();
     }, []);
-    React.useEffect(() => {
-      view.current.theme = props.theme === "dark" ? "dark" : "light";
-      view.current.draw();
-    }, [props.theme]);
     React.useEffect(() => {
       if (props.trace) view.current.show(props.trace, props.start_ns, props.end_ns, props.selected);
     }, [props.trace, props.start_ns, props.end_ns, props.selected]);

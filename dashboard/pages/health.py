@@ -50,6 +50,10 @@ def health(view: View) -> Any:
                     className="facts-table",
                 ),
             ),
-            section("Health", table("health", COLUMNS, rows, "Nothing was wrong with this file."), about="health"),
+            section(
+                "Health",
+                table("health", COLUMNS, rows, "Nothing was wrong with this file."),
+                about="what-the-health-table-says",
+            ),
         ]
     )

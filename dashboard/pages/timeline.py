@@ -28,8 +28,8 @@ def timeline(view: View) -> Any:
                 start_ns=view.whole("start"),
                 end_ns=view.whole("end"),
                 selected=view.whole("selected"),
-                theme=view.query.get("theme", "light"),
             ),
-            note(HELP),
-        ]
+            html.Details([html.Summary("Keys and mouse"), note(HELP)], className="keys"),
+        ],
+        className="timeline-page",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from dash import dcc, html
@@ -58,15 +59,9 @@ def whatif(view: View) -> Any:
     sliders = [
         html.Div(
             [
-                html.Label(label, htmlFor=f"scale-{name}"),
-                dcc.Slider(
-                    id={"scale": name},
-                    min=0,
-                    max=2,
-                    step=0.05,
-                    value=1,
-                    marks={0: "0", 0.5: "½", 1: "as it is", 2: "2×"},
-                ),
+                html.Label(label, htmlFor=json.dumps({"scale": name}, separators=(",", ":"))),
+                html.Output("as it is", id={"factor": name}),
+                dcc.Input(id={"scale": name}, type="range", min=0, max=2, step=0.05, value=1, debounce=0.2),
             ],
             className="slider",
         )
@@ -94,6 +89,11 @@ def whatif(view: View) -> Any:
             ),
         ]
     )
+
+
+def factor(value: float) -> str:
+    """What a slider's place means."""
+    return "as it is" if value == 1 else f"× {value:g}"
 
 
 def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:

@@ -32,7 +32,7 @@ def command(paths: tuple[str, ...], host: str, port: int, no_browser: bool, toke
     from profsuite.errors import MissingExtraError
 
     try:
-        from profsuite.dashboard import serve
+        from profsuite.dashboard.serve import serve
     except ImportError as error:
         raise MissingExtraError(f"the dashboard needs {error.name}: pip install 'profsuite[dashboard]'") from error
-    serve.serve([Path(path) for path in paths], host, port, token, open_browser=not no_browser, say=click.echo)
+    serve([Path(path) for path in paths], host, port, token, open_browser=not no_browser, say=click.echo)

@@ -1,0 +1,86 @@
+"""Lanes hold every slice once, and in none does one slice hide another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("dash", reason="the dashboard is not installed")
+
+from profsuite.dashboard import lanes as module
+from profsuite.dashboard.lanes import lanes
+
+PIECES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(1, 3)), max_size=40)
+
+
+def by_lane(found):
+    """(track, level) to its slices' (start, end), in order."""
+    result = {}
+    for lane in range(len(found.track)):
+        rows = range(found.first[lane], found.first[lane + 1])
+        key = int(found.track[lane]), int(found.level[lane])
+        assert key not in result
+        result[key] = [(int(found.start[row]), int(found.end[row])) for row in rows]
+    return result
+
+
+@settings(deadline=None, max_examples=150)
+@given(PIECES)
+def test_any_slices(make_trace, slice_, pieces):
+    trace = make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)])
+    found = lanes(trace)
+    assert sorted(found.slice_id.tolist()) == list(range(trace.num_rows("slice")))
+    assert found.num_hidden == 0
+    tracks = trace.array("slice", "track_id")
+    for lane, track in enumerate(found.track.tolist()):
+        assert set(tracks[found.slice_id[found.first[lane] : found.first[lane + 1]]].tolist()) == {track}
+    for boxes in by_lane(found).values():
+        assert boxes == sorted(boxes, key=lambda box: box[0])
+        for i, (start, end) in enumerate(boxes):
+            # A slice without a duration may lie on the edge of, or in, another.
+            assert all(start >= other or end == start for _, other in boxes[:i])
+
+
+def test_nested_slices_are_at_their_depth(make_trace, slice_):
+    trace = make_trace(
+        [slice_("a", 0, 10), slice_("b", 1, 5), slice_("c", 2, 2), slice_("d", 7, 2), slice_("e", 10, 3)]
+    )
+    names = trace.words("slice", "name")
+    found = lanes(trace)
+    levels = {
+        names[trace.array("slice", "name")[row]]: int(found.level[lane])
+        for lane in range(len(found.level))
+        for row in found.slice_id[found.first[lane] : found.first[lane + 1]].tolist()
+    }
+    assert levels == {"a": 0, "b": 1, "c": 2, "d": 1, "e": 0}
+
+
+def test_overlapping_kernels_go_below(make_trace, slice_):
+    kernels = [(0, 10), (5, 10), (8, 10), (19, 2)]
+    trace = make_trace([slice_("k", ts, dur, "kernel", 0, 7, device=0, stream=7) for ts, dur in kernels])
+    boxes = by_lane(lanes(trace))
+    assert len(boxes) == 3
+    assert sorted(box for lane in boxes.values() for box in lane) == [
+        (1000 * ts, 1000 * (ts + dur)) for ts, dur in kernels
+    ]
+
+
+def test_more_than_a_track_can_show(make_trace, slice_, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LANES", 4)
+    trace = make_trace([slice_("s", n, 100, "kernel", 0, 7, device=0, stream=7) for n in range(6)])
+    found = lanes(trace)
+    assert found.num_hidden == 2
+    assert len(found.slice_id) == 6
+    assert found.level.tolist() == [0, 1, 2, 3]
+
+
+def test_nothing(make_trace):
+    found = lanes(make_trace([]))
+    assert len(found.slice_id) == len(found.track) == 0
+    assert found.first.tolist() == [0]
+
+
+def test_spans_of_the_whole_recording_are_left_out(make_trace, slice_):
+    trace = make_trace([slice_("a", 0, 10), slice_("PyTorch Profiler (0)", -5, 100, "Trace")])
+    assert len(lanes(trace).slice_id) == 1

@@ -1,0 +1,142 @@
+"""What the timeline asks for, against the trace itself."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dash", reason="the dashboard is not installed")
+
+from profsuite.dashboard import timeline
+
+
+@pytest.fixture
+def session(open_session, job):
+    return open_session(job())
+
+
+def ids(session, name):
+    trace = session.trace
+    words = trace.words("slice", "name")
+    return [row for row, code in enumerate(trace.array("slice", "name").tolist()) if words[code] == name]
+
+
+def test_tracks(session):
+    found = timeline.tracks(session)
+    assert [(t["label"], t["group"], t["kind"], t["num_slices"]) for t in found["tracks"]] == [
+        ("thread 1", "process 100", "host", 12),
+        ("stream 7", "GPU 0", "device", 3),
+    ]
+    # A step holds the op and the wait; the op holds the launch.
+    assert [len(t["lanes"]) for t in found["tracks"]] == [3, 1]
+    assert found["origin_ns"] == str(session.trace.array("slice", "ts").min())
+    assert found["length_ns"] == 3_000_000
+    assert found["steps"] == [{"number": n, "start_ns": 1_000_000 * n, "dur_ns": 1_000_000} for n in range(3)]
+    assert found["counters"] == [{"counter": 0, "label": "memory: bytes"}]
+    # The GPU works 1.2 of 3 ms, the host has a slice all the time.
+    assert np.mean(found["overview"]["device"]) == pytest.approx(0.4, abs=1e-3)
+    assert np.mean(found["overview"]["host"]) == 1
+
+
+def read(data):
+    """A tile as the browser reads it."""
+    (length,) = struct.unpack_from("<I", data)
+    assert (4 + length) % 8 == 0
+    head = json.loads(data[4 : 4 + length])
+    count, at = head["lane_first"][-1], 4 + length
+    columns = {}
+    for name, kind in (("start", "<f8"), ("end", "<f8"), ("slice", "<i4"), ("count", "<i4"), ("name", "<i4"), ("category", "<i4")):  # fmt: skip # noqa: E501
+        columns[name] = np.frombuffer(data, kind, count, at)
+        at += columns[name].nbytes
+    assert at == len(data)
+    return head, columns
+
+
+def test_tile(session):
+    head, columns = read(timeline.tile(session, [3, 999, -1], 900_000, 1_500_000, 1000))
+    assert head["lanes"] == [3]
+    assert head["lane_first"] == [0, 1]
+    assert columns["start"].tolist() == [1_040_000]
+    assert columns["end"].tolist() == [1_440_000]
+    assert columns["slice"].tolist() == [ids(session, "gemm")[1]]
+    assert head["names"] == {str(columns["name"][0]): "gemm"}
+
+
+def test_tile_is_bounded_by_the_drawing(open_session, slice_):
+    session = open_session([slice_("k", n / 50, 0.01) for n in range(20_000)])
+    assert len(timeline.tile(session, [0], 0, 400_000, 100)) < 50_000
+
+
+def test_selection_sums_what_lies_inside(session):
+    tracks = list(range(session.trace.num_rows("track")))
+    # 1.03 to 1.24 ms: of the step all 210 us, of the op 30, of the kernel 200, of the wait 140; the launch is over.
+    found = timeline.selection(session, tracks, 1_030_000, 1_240_000)
+    assert found["num_slices"] == 4
+    assert {row["category"]: row["total_ns"] for row in found["categories"]} == {
+        "user_annotation": 210_000, "kernel": 200_000, "cuda_runtime": 140_000, "cpu_op": 30_000,
+    }  # fmt: skip
+    assert [row["name"] for row in found["names"]] == ["ProfilerStep#1", "gemm", "cudaDeviceSynchronize", "aten::mm"]
+    assert all(row["self_ns"] == 0 for row in found["names"])
+    whole = timeline.selection(session, tracks, 0, 3_000_000)
+    own = {row["category"]: row["self_ns"] for row in whole["categories"]}
+    # 3 steps of 1000, less ops (50) and waits (400); ops less launches (10).
+    assert own == {"user_annotation": 1_650_000, "kernel": 1_200_000, "cuda_runtime": 1_230_000, "cpu_op": 120_000}
+
+
+def test_selection_of_one_track(session):
+    (device,) = [t["track"] for t in timeline.tracks(session)["tracks"] if t["kind"] == "device"]
+    found = timeline.selection(session, [device, 77, -3], 0, 3_000_000)
+    assert [(row["name"], row["count"], row["total_ns"]) for row in found["names"]] == [("gemm", 3, 1_200_000)]
+
+
+def test_search(session):
+    found = timeline.search(session, "GEM")
+    assert found["num_found"] == 3
+    assert found["total_ns"] == 1_200_000
+    assert [(row["start_ns"], row["dur_ns"]) for row in found["slices"]] == [
+        (1_000_000 * n + 40_000, 400_000) for n in range(3)
+    ]
+    assert timeline.search(session, "no such")["slices"] == []
+
+
+def test_describe(session):
+    kernel = ids(session, "gemm")[1]
+    found = timeline.describe(session, kernel)
+    assert (found["name"], found["category"], found["start_ns"], found["dur_ns"]) == (
+        "gemm", "kernel", 1_040_000, 400_000,
+    )  # fmt: skip
+    assert found["correlation_id"] == 2
+    (arrow,) = found["arrows"]
+    assert arrow["kind"] == "launch"
+    assert arrow["from"]["slice_id"] == ids(session, "cudaLaunchKernel")[1]
+    assert arrow["to"]["slice_id"] == kernel
+    assert (arrow["from"]["start_ns"], arrow["from"]["dur_ns"]) == (1_020_000, 10_000)
+    lanes = {t["kind"]: t["lanes"] for t in timeline.tracks(session)["tracks"]}
+    assert arrow["to"]["lane"] == lanes["device"][0]
+    assert arrow["from"]["lane"] == lanes["host"][2]
+    launch = timeline.describe(session, arrow["from"]["slice_id"])
+    assert [parent["name"] for parent in launch["parents"]] == ["aten::mm", "ProfilerStep#1"]
+    assert launch["step"] == 1
+    with pytest.raises(IndexError):
+        timeline.describe(session, 10_000)
+
+
+def test_counter(session):
+    found = timeline.counter(session, 0, 500_000, 1_500_000, 100)
+    # The sample before holds until the next.
+    assert found["ts"] == [0, 1_000_000, 2_000_000]
+    assert found["max"] == [0, 10, 20]
+    coarse = timeline.counter(session, 0, 0, 3_000_000, 1)
+    assert (coarse["ts"], coarse["min"], coarse["max"]) == ([0], [0], [20])
+    with pytest.raises(IndexError):
+        timeline.counter(session, 7, 0, 1, 1)
+
+
+def test_a_value_that_is_no_number_is_left_out(open_session, slice_):
+    values = [1.0, float("nan"), 3.0]
+    events = [{"ph": "C", "name": "c", "pid": 0, "tid": 0, "ts": n, "args": {"v": v}} for n, v in enumerate(values)]
+    session = open_session([slice_("a", 0, 5), *events])
+    assert timeline.counter(session, 0, 0, 5000, 5000)["max"] == [1, 3]

@@ -1,0 +1,43 @@
+"""The sliders' answer is the replay's."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("dash", reason="the dashboard is not installed")
+
+from profsuite.dashboard.pages.whatif import FLAGS, SCALES, factor, outcome
+
+
+@pytest.fixture
+def session(open_session, job):
+    return open_session(job("volta_sgemm_128x64_nn", steps=4))
+
+
+def test_nothing_changed(session):
+    assert outcome(session, dict.fromkeys(SCALES, 1.0), []) == "A step takes 1.000 ms; with these changes just as long."
+
+
+def test_a_replay(session):
+    # The host waits for the kernel in each step (until 500 us; the kernel ends at 440): half of it saves 200 us.
+    assert outcome(session, {"gemm": 0.5}, []) == (
+        "A step would take 800.0 µs instead of 1.000 ms: 200.0 µs (20.0 %) saved."
+    )
+    assert outcome(session, {"gemm": 2.0}, []).endswith("lost.")
+
+
+def test_kinds_that_are_not_there(session):
+    assert outcome(session, {"attention": 0.0, "comm": 0.5}, ["no such flag"]).endswith("just as long.")
+
+
+def test_flags(session):
+    for flag in FLAGS:
+        assert outcome(session, {}, [flag])
+
+
+def test_no_recording_to_replay(open_session):
+    assert outcome(open_session([]), {"gemm": 0.5}, []) == "Nothing to replay."
+
+
+def test_factors():
+    assert [factor(value) for value in (1, 0, 0.5, 2)] == ["as it is", "× 0", "× 0.5", "× 2"]
