@@ -1,7 +1,7 @@
 """The replay against an independent truth: the generator simulates the same job with other durations.
 
-``benchmarks/gen_trace.py`` is a discrete simulation of a data-parallel training job; with one rank its only unknowns are
-how long kernels and collectives take.  What the replay of one job predicts is compared with the job simulated anew.
+``benchmarks/gen_trace.py`` is a discrete simulation of a data-parallel training job; with one rank its only unknowns
+are how long kernels and collectives take.  What the replay of one job predicts is compared with the job simulated anew.
 """
 
 from __future__ import annotations
