@@ -1,9 +1,9 @@
 """A child of window.py: one recording in a process of its own, and the most memory that the process ever had.
 
-    python benchmarks/peak.py nothing|torch|profsuite FLAGS LAYERS STEPS FOLDER
+    python benchmarks/peak.py nothing|export|events|profsuite FLAGS LAYERS STEPS FOLDER
 
-Both record the same steps with the same flags to a file: torch.profiler to its JSON, as its tutorials have it,
-profsuite to its run folder.
+All record the same steps with the same flags: torch.profiler to its JSON, as its tutorials have it, or to its list of
+events; profsuite to its run folder and its tables.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ def peak_bytes() -> int:
 def recording(how: str, flags: dict[str, bool], steps: int, folder: Path) -> Any:
     """What records ``steps`` steps after two others; None for nothing."""
     plan = {"wait": 1, "warmup": 1, "active": steps, "repeat": 1}
-    if how == "torch":
+    if how in ("export", "events"):
         import torch
+
+        def ready(prof: Any) -> None:
+            if how == "export":
+                prof.export_chrome_trace(str(folder / "trace.json"))
+            else:
+                prof.events()
 
         return torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
             schedule=torch.profiler.schedule(**plan),
-            on_trace_ready=lambda prof: prof.export_chrome_trace(str(folder / "trace.json")),
+            on_trace_ready=ready,
             record_shapes=flags.get("shapes", False),
             profile_memory=flags.get("memory", False),
             with_stack=flags.get("stacks", False),

@@ -4,8 +4,8 @@
 ``extract`` is native/extract.cpp with all its numpy arrays; ``prof.events()`` and export + read back are what there
 is without it.  The stall is what the training thread waits for when a window ends: with torch, ``stop()``, and an
 export in the trace handler, as its tutorials have it; with profsuite ``prof.step()`` of the step that ends it.  Peak
-memory is that of fresh processes, less what the same training takes with nothing recording.  Medians.  Exit code 1:
-a number does not reach what it has to.
+memory is that of fresh processes, less what the same training takes with nothing recording.  Times are medians.  Exit
+code 1: a number does not reach what it has to.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from profsuite.collector.window import Window, extract
 EXTRACT_NS, SHARE_OF_EVENTS, SHARE_OF_EXPORT = 500, 1 / 20, 1 / 4
 STALL_MS, SHARE_OF_STALL = 50, 1 / 3
 SHARE_OF_MEMORY = 1.0
+
+WAYS = {"export": "torch, stop and export", "events": "torch, stop and events()", "profsuite": "profsuite"}
 
 CASES: dict[str, dict[str, bool]] = {
     "ops": {"shapes": False},
@@ -113,13 +115,13 @@ def stalls(step: Callable[[], None], steps: int, flags: dict[str, bool], folder:
 def peaks(layers: int, steps: int, flags: dict[str, bool]) -> dict[str, float]:
     """MB that a recording adds to the peak of its process."""
     found = {}
-    for how in ("nothing", "torch", "profsuite"):
+    for how in ("nothing", "export", "events", "profsuite"):
         with tempfile.TemporaryDirectory() as folder:
             words = [json.dumps(flags), str(layers), str(steps), folder]
             command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("peak.py")), how, *words]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
         found[how] = json.loads(done.stdout.splitlines()[-1])["peak_bytes"] / 1e6
-    return {how: found[how] - found["nothing"] for how in ("torch", "profsuite")}
+    return {how: found[how] - found["nothing"] for how in ("export", "events", "profsuite")}
 
 
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
@@ -134,7 +136,7 @@ def rows(case: str, options: argparse.Namespace, step: Callable[[], None], exten
         folder = Path(name)
         cost = medians([columns(step, options.steps, flags, extension, folder) for _ in range(options.rounds)])
         wait = medians([stalls(step, options.steps, flags, folder) for _ in range(options.rounds)])
-    peak = medians([peaks(options.layers, options.peak_steps, flags) for _ in range(options.rounds)])
+    peak = peaks(options.layers, options.peak_steps, flags)
     events = cost.pop("events")
     found = [Row("events of the window", events, "")]
     for way, value in cost.items():
@@ -149,9 +151,10 @@ def rows(case: str, options: argparse.Namespace, step: Callable[[], None], exten
     for way, value in wait.items():
         found.append(Row(f"stall at the end, 100,000 events, {way}", value / events * 1e5, "ms"))
         found.append(Row(f"stall, profsuite / {way}", ours / value, "x", SHARE_OF_STALL))
-    for way, value in peak.items():
-        found.append(Row(f"peak memory above the bare training, {way}", value, "MB"))
-    found.append(Row("peak memory, profsuite / torch", peak["profsuite"] / peak["torch"], "x", SHARE_OF_MEMORY))
+    for how, value in peak.items():
+        found.append(Row(f"peak memory above the bare training, {WAYS[how]}", value, "MB"))
+    for how in ("export", "events"):
+        found.append(Row(f"peak memory, profsuite / {WAYS[how]}", peak["profsuite"] / peak[how], "x", SHARE_OF_MEMORY))
     return found
 
 

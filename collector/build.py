@@ -64,7 +64,7 @@ EXTENSIONS: Final = {
     "extract": Extension(
         "extract",
         "extract.cpp",
-        ("columns.h", "activities.h", "pools.h"),
+        ("columns.h", "activities.h", "pools.h", "trim.h"),
         ("torch_python", "torch", "torch_cpu", "c10"),
     ),
 }

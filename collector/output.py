@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from profsuite.collector.config import ProfsuiteWarning
 from profsuite.collector.recording import empty, merge
-from profsuite.trace.assemble import assemble
-from profsuite.trace.store import save
 
 if TYPE_CHECKING:
     from profsuite.trace.model import Trace
@@ -97,6 +95,8 @@ def replace(trace: Trace, folder: Path, facts: dict[str, Any], beside: Iterable[
 
     The files ``beside`` become part of it.
     """
+    from profsuite.trace.store import save
+
     building = folder.with_name(f".{folder.name}.new")
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(building, ignore_errors=True)
@@ -231,6 +231,9 @@ class Writer:
         self.cpu_ns += time.thread_time_ns() - begin
 
     def _assembled(self) -> Trace:
+        # Only when Kineto's result is gone: what this imports takes memory too.
+        from profsuite.trace.assemble import assemble
+
         raw = merge(self._raws) if self._raws else empty()
         self._raws = [raw]
         keys = dict(raw.header)

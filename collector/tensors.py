@@ -263,6 +263,7 @@ def _storages(tensor: Any) -> Iterator[tuple[tuple[int, int | None], int | None,
 def _device(device: Any) -> tuple[int, int | None]:
     import torch
 
-    kinds = {name.lower(): int(kind) for name, kind in torch.autograd.DeviceType.__members__.items()}
+    autograd: Any = torch.autograd
+    kinds = {name.lower(): int(kind) for name, kind in autograd.DeviceType.__members__.items()}
     kinds[torch._C._get_privateuse1_backend_name()] = kinds["privateuse1"]
     return kinds[device.type], device.index

@@ -13,6 +13,7 @@
 
 #include "activities.h"
 #include "columns.h"
+#include "trim.h"
 
 #include <memory>
 #include <stdexcept>
@@ -120,25 +121,34 @@ py::object finish(const py::capsule& detached) {
   std::unique_ptr<ProfilerResult> result;
   {
     py::gil_scoped_release free;
+    profsuite::Trimmer trimmer;
     ProfilerStateBase::push(std::move(state));
     result = torch::autograd::profiler::disableProfiler();
   }
   return py::cast(std::move(result));
 }
 
-// Frees the events without the GIL: their destruction takes as long as their extraction.
-void release(ProfilerResult& result) {
-  using Events = std::vector<torch::autograd::profiler::KinetoEvent>;
-  using Tree = std::vector<torch::autograd::profiler::experimental_event_t>;
-  Events events;
-  Tree tree;
-  // The result is not const and is ours alone; only its accessors are.
-  std::swap(const_cast<Events&>(result.events()), events);
-  std::swap(const_cast<Tree&>(result.event_tree()), tree);
+// Both free without the GIL: destruction takes as long as extraction.  The result is not const and is ours alone; only
+// its accessors are.
+void release_events(ProfilerResult& result) {
+  std::vector<torch::autograd::profiler::KinetoEvent> events;
+  std::swap(const_cast<decltype(events)&>(result.events()), events);
   py::gil_scoped_release free;
   events.clear();
   events.shrink_to_fit();
+}
+
+void release(ProfilerResult& result) {
+  release_events(result);
+  std::vector<torch::autograd::profiler::experimental_event_t> tree;
+  std::swap(const_cast<decltype(tree)&>(result.event_tree()), tree);
+  py::gil_scoped_release free;
   tree.clear();
+}
+
+void trim() {
+  py::gil_scoped_release free;
+  profsuite::trim();
 }
 
 } // namespace
@@ -148,5 +158,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         "Columns, string pools, tracks and the rest as JSON of a _ProfilerResult.");
   m.def("detach", &detach, "Stop recording on this thread; gives what finish takes.");
   m.def("finish", &finish, "The _ProfilerResult of a detached session; on any thread, without the GIL.");
-  m.def("release", &release, "Free the events of a _ProfilerResult; it is empty afterwards.");
+  m.def("trim", &trim, "Give freed memory back to the system.");
+  m.def("release_events", &release_events, "Free the list of events of a _ProfilerResult, which extract does not need.");
+  m.def("release", &release, "Free all events of a _ProfilerResult; it is empty afterwards.");
 }

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -124,7 +124,7 @@ def _with_nulls(table: pa.Table, spec: Table, lacking: tuple[str, ...]) -> pa.Ta
     """``table`` with the columns that its version did not have, all null, where they belong."""
     for at, column in enumerate(spec.columns):
         if column.name in lacking and column.name not in table.schema.names:
-            nothing: pa.Array[Any] = pa.nulls(table.num_rows, column.arrow_type())
+            nothing = cast("Any", pa).nulls(table.num_rows, column.arrow_type())
             table = table.add_column(at, pa.field(column.name, column.arrow_type(), column.nullable), nothing)
     return table
 
