@@ -37,13 +37,18 @@ def run(case: str, arguments: list[str], folder: Path) -> tuple[str, dict[str, A
     output = folder / f"{case}.json"
     command = [sys.executable, "-W", "ignore", str(HERE / f"{case}.py"), *arguments, "--output", str(output)]
     said = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        tempfile.TemporaryFile("w+") as errors,  # Kineto says there when it starts and stops
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
             said.append(line)
             print(line, end="", flush=True)
-    if process.returncode not in (0, 1, CANNOT) or (process.returncode != CANNOT and not output.is_file()):
-        sys.exit(f"{case}.py: exit {process.returncode}")
+        code = process.wait()
+        if code not in (0, 1, CANNOT) or (code != CANNOT and not output.is_file()):
+            errors.seek(0)
+            sys.exit(f"{case}.py: exit {code}\n{errors.read()[-4000:]}")
     return "".join(said), json.loads(output.read_text("utf-8")) if output.is_file() else {}
 
 
