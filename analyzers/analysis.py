@@ -13,6 +13,8 @@ from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
 from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.memory.model import MemoryReport
+from profsuite.analyzers.memory.trace import trace_memory
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
 
@@ -71,6 +73,11 @@ class Analysis:
     def kernels(self) -> KernelTable:
         """The kernels that take most time."""
         return kernels(self.trace, self.top)
+
+    @cached_property
+    def memory(self) -> MemoryReport | None:
+        """Memory of every device; null without memory events."""
+        return trace_memory(self.trace, self.timelines.classes, self.top)
 
     @cached_property
     def main(self) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.findings.allocator_calls import allocator_calls
+from profsuite.analyzers.findings.allocator_retries import allocator_retries
 from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
 from profsuite.analyzers.findings.cpu_only import cpu_only
 from profsuite.analyzers.findings.exposed_communication import exposed_communication
@@ -17,15 +19,21 @@ from profsuite.analyzers.findings.host_bound import host_bound
 from profsuite.analyzers.findings.host_communication import host_communication
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.memory_fragmentation import memory_fragmentation
+from profsuite.analyzers.findings.memory_growth import memory_growth
+from profsuite.analyzers.findings.memory_peak_transient import memory_peak_transient
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.out_of_memory import out_of_memory
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
 from profsuite.analyzers.findings.sync_in_loop import sync_in_loop
 from profsuite.analyzers.findings.trace_health import trace_health
+from profsuite.analyzers.findings.wording import WithMemory
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.memory.model import MemoryReport
 
 NOISE = 0.005
 """Share of the window below which a loss isn't worth a line."""
@@ -38,6 +46,30 @@ class Rule(Protocol):
         """What it finds in this trace."""
         ...
 
+
+class MemoryRule(Protocol):
+    """A kind of finding that looks at memory alone."""
+
+    def __call__(self, analysis: WithMemory, /) -> tuple[Finding, ...]:
+        """What it finds."""
+        ...
+
+
+@dataclass(frozen=True)
+class _MemoryAlone:
+    """Memory without a trace."""
+
+    memory: MemoryReport
+
+
+MEMORY_RULES: tuple[MemoryRule, ...] = (
+    out_of_memory,
+    memory_growth,
+    allocator_retries,
+    memory_fragmentation,
+    memory_peak_transient,
+)
+"""Every kind that memory alone tells."""
 
 RULES: tuple[Rule, ...] = (
     input_bound,
@@ -52,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     compile_in_steps,
     garbage_collection,
     step_outliers,
+    *MEMORY_RULES,
     host_communication,
     cpu_only,
     no_device_work,
@@ -70,6 +103,15 @@ def findings(analysis: Analysis) -> tuple[Finding, ...]:
     found = [finding for finding in found if finding.cost_ns is None or analysis.share(finding.cost_ns) >= NOISE]
     if analysis.too_little:
         found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]
+    return _sorted(found)
+
+
+def memory_findings(report: MemoryReport) -> tuple[Finding, ...]:
+    """What memory alone tells, in the same order."""
+    return _sorted([finding for rule in MEMORY_RULES for finding in rule(_MemoryAlone(report))])
+
+
+def _sorted(found: list[Finding]) -> tuple[Finding, ...]:
     return tuple(
         sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saving_ms_per_step or 0), -(f.cost_ns or 0)))
     )

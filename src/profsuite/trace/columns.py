@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from profsuite.trace.schema import Column
+    from profsuite.trace.schema import Column, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,12 @@ def build_table(name: str, columns: dict[str, NDArray[Any] | Text]) -> pa.Table:
     (values that do not fit become null).  ``ValueError`` if columns are missing, unknown or of
     different lengths.
     """
-    spec = BY_NAME[name]
+    return table_of(BY_NAME[name], columns)
+
+
+def table_of(spec: Table, columns: dict[str, NDArray[Any] | Text]) -> pa.Table:
+    """As ``build_table``, for a table that is declared elsewhere."""
+    name = spec.name
     if set(columns) != {c.name for c in spec.columns}:
         odd = set(columns) ^ {c.name for c in spec.columns}
         raise ValueError(f"table {name!r}: missing or unknown columns {sorted(odd)}")
