@@ -54,6 +54,11 @@ def render(report: Report, *, only: Collection[str] | None = None) -> str:
     return _page(doc.source, _document(doc, 1))
 
 
+def render_document(doc: Document) -> str:
+    """A document of another kind, in the same way."""
+    return _page(doc.source, _document(doc, 1))
+
+
 def render_ranks(
     reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), only: Collection[str] | None = None
 ) -> str:

@@ -35,6 +35,11 @@ def render(report: Report, *, only: Collection[str] | None = None) -> str:
     return "\n".join(_document(document(report, only), "#")) + "\n"
 
 
+def render_document(doc: Document) -> str:
+    """A document of another kind, in the same way."""
+    return "\n".join(_document(doc, "#")) + "\n"
+
+
 def render_ranks(
     reports: Sequence[Report],
     *,

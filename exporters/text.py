@@ -31,6 +31,13 @@ def render(report: Report, *, width: int = 80, color: bool = False, only: Collec
     return _text(console)
 
 
+def render_document(doc: Document, *, width: int = 80, color: bool = False) -> str:
+    """A document of another kind, in the same way."""
+    console = _console(width, color)
+    _write(console, doc)
+    return _text(console)
+
+
 def render_ranks(
     reports: Sequence[Report],
     *,

@@ -49,7 +49,7 @@ def _of(analysis: WithMemory, device: DeviceMemory, one: OutOfMemory) -> Finding
             "More than that was cached, in pieces that are too small: set "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and keep sizes stable."
             if cached
-            else "Lower the peak: a smaller batch with gradient accumulation, activation checkpointing, lower precision, "
-            "or parameters and optimizer state sharded over ranks (FSDP)."
+            else "Lower the peak: a smaller batch with gradient accumulation, activation checkpointing, lower "
+            "precision, or parameters and optimizer state sharded over ranks (FSDP)."
         ),
     )

@@ -38,8 +38,9 @@ class MemoryShare(Struct, frozen=True, kw_only=True):
 class LiveAllocation(Struct, frozen=True, kw_only=True):
     """One allocation: size, category, where it was made, from when to when it lived.
 
-    ``step`` and ``end_step`` are the steps that it was made and freed in, ``start_ns`` is null where it was made before the recording or without a time, ``end_ns`` where its end was not
-    recorded.  ``removing_saves_bytes`` is how much lower the peak would be without it.
+    ``step`` and ``end_step`` are the steps that it was made and freed in; ``start_ns`` is null where it was made
+    before the recording or without a time, ``end_ns`` where its end was not recorded.  ``removing_saves_bytes`` is how
+    much lower the peak would be without it.
     """
 
     bytes: int

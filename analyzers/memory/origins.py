@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -161,4 +161,4 @@ def _frames(trace: Trace, words: list[str], row: Rows) -> tuple[Rows, list[str] 
     numbers: dict[str, int] = {}
     code_of = [-1 if frame is None else numbers.setdefault(frame, len(numbers)) for frame in frames]
     known = np.array([*code_of, -1], np.int64)
-    return cast("Rows", known[codes]), list(numbers)
+    return known[codes], list(numbers)

@@ -12,7 +12,14 @@ from profsuite.analyzers.memory.allocations import BEFORE, Allocations, match
 from profsuite.analyzers.memory.categories import categories
 from profsuite.analyzers.memory.growth import growth, step_memory
 from profsuite.analyzers.memory.lifetimes import lifetimes
-from profsuite.analyzers.memory.model import CATEGORIES, DeviceMemory, LiveAllocation, MemoryPeak, MemoryReport
+from profsuite.analyzers.memory.model import (
+    CATEGORIES,
+    DeviceMemory,
+    LiveAllocation,
+    MemoryPeak,
+    MemoryReport,
+    MemoryShare,
+)
 from profsuite.analyzers.memory.names import Named, label, named
 from profsuite.analyzers.memory.origins import Origins, origins
 from profsuite.analyzers.memory.peak import Grouping, by_category, largest, points
@@ -122,7 +129,6 @@ def _device(
     last = len(events.ts)
     start_ns = np.where(known, np.append(events.ts, -1)[made], -1)
     end_ns = np.append(events.ts, NEVER)[np.minimum(end, last)]
-    named_from = labels.row >= 0
     # What was only ever named has no allocation event: its start is when it was named, its op is not known.
     by_name = np.arange(len(start)) >= len(seen.start)
     start_ns[by_name] = -1
@@ -137,7 +143,7 @@ def _device(
         modules,
         None if origin.frame_names is None else Grouping(origin.frames, origin.frame_names),
     )
-    describe = _describer(trace, allocations, codes, groupings, start_ns, end_ns, passes, tensors, labels.row)
+    describe = _describer(trace, allocations, codes, groupings, start_ns, end_ns, tensors, labels.row)
     steps = step_memory(trace, events.ts, level, before)
     ended = seen.ended & (seen.start >= 0)
     lone = seen.start < 0
@@ -220,7 +226,9 @@ def _with_names(codes: Int64s, words: list[str] | None, row: Int64s, tensors: Na
     return Grouping(np.where(told >= 0, told, codes), [*(words or ()), *numbers])
 
 
-def _shares(grouping: Grouping | None, allocations: Allocations, alive: Int64s, total: int, top: int):  # type: ignore[no-untyped-def]
+def _shares(
+    grouping: Grouping | None, allocations: Allocations, alive: Int64s, total: int, top: int
+) -> tuple[MemoryShare, ...] | None:
     return None if grouping is None else grouping.shares(allocations.bytes, alive, total, top)
 
 
@@ -231,7 +239,6 @@ def _describer(
     groupings: tuple[Grouping | None, Grouping | None, Grouping | None],
     start_ns: Int64s,
     end_ns: Int64s,
-    passes: Phases,
     tensors: Named | None,
     labels: Int64s,
 ) -> Callable[[int, int], LiveAllocation]:

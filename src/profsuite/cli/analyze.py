@@ -68,7 +68,8 @@ def command(
 ) -> None:
     """Say what holds a job back, and what to do about it.
 
-    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.
+    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.  A memory snapshot or
+    timeline is answered as by profsuite memory.
     """
     from msgspec.structs import replace
 
@@ -77,7 +78,13 @@ def command(
     from profsuite.cli.loading import expand, load_one, write
     from profsuite.errors import TraceError
     from profsuite.exporters.ranks import Unreadable
+    from profsuite.trace.memory_timeline import memory_kind
 
+    if len(paths) == 1 and (kind := memory_kind(paths[0])) is not None:
+        from profsuite.cli import memory
+
+        memory.show(memory.of_file(paths[0], kind, top, options.get("max_unpacked")), form, output, color)
+        return
     files = expand(paths, ranks)
     reports: list[Report] = []
     unreadable: list[Unreadable] = []

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from profsuite.errors import TraceError
-from profsuite.trace.columns import integers
+from profsuite.trace.columns import integers, to_numpy
 from profsuite.trace.source import open_source
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class MemoryTimeline:
 
     def array(self, column: str) -> NDArray[np.int64]:
         """A column as int64."""
-        return cast(
-            "NDArray[np.int64]", np.frombuffer(cast("Any", self.table.column(column).chunk(0).buffers()[1]), np.int64)
-        )
+        return cast("NDArray[np.int64]", to_numpy(cast("Any", self.table.column(column).chunk(0))))
 
 
 def read_memory_timeline(path: str | os.PathLike[str], *, max_unpacked: int | None = None) -> MemoryTimeline:

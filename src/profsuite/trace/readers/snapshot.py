@@ -1,7 +1,7 @@
 """Memory snapshots: the pickles of ``torch.cuda.memory._dump_snapshot``, read into columns as they go by.
 
 The layout is that of ``torch/csrc/cuda/memory_snapshot.cpp`` and of torch_npu, torch_musa and the like, which write
-the same: a dict of ``segments`` (each with its ``blocks``), ``device_traces`` (a list of entries a device) and settings.
+the same: a dict of ``segments`` (each with its ``blocks``), ``device_traces`` (a list of entries a device), settings.
 """
 
 from __future__ import annotations
