@@ -56,6 +56,15 @@ class Job:
             "gpu_memcpy", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
         )
 
+    def memory(self, ts, num_bytes, address, total=None, reserved=0, tid=1, device=None):
+        args = {"Bytes": num_bytes, "Addr": address, "Total Reserved": reserved}
+        args |= {"Device Type": 0, "Device Id": -1} if device is None else {"Device Type": 1, "Device Id": device}
+        if total is not None:
+            args["Total Allocated"] = total
+        event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 100, "tid": tid}
+        self.events.append(event | {"ts": ts, "args": args})
+        return self
+
     def trace(self):
         path = self.folder / f"job{len(list(self.folder.iterdir()))}.json"
         path.write_text(json.dumps({**self.header, "traceEvents": self.events}))
