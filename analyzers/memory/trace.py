@@ -118,7 +118,7 @@ def _device(
     tensors = named(trace, kind, device)
     labels = label(seen, events.ts, tensors)
     allocations = labels.allocations
-    level, before = _levels(events, allocations)
+    level, before = _levels(events, allocations, len(seen.start))
     reserved = None if kind == CPU else events.reserved
     at = int(np.argmax(level)) if len(level) else -1
     peak_bytes = int(level[at]) if at >= 0 else before
@@ -183,19 +183,33 @@ def _device(
     )
 
 
-def _levels(events: _Events, allocations: Allocations) -> tuple[Int64s, int]:
+def _levels(events: _Events, allocations: Allocations, num_seen: int) -> tuple[Int64s, int]:
     """Bytes allocated after each event, and before the first.
 
     The recorder's own total where it has one, raised where it began to count only after some memory that the
-    recording knows of (on the CPU it does not count what was allocated before).
+    recording knows of (on the CPU it does not count what was allocated before).  Else the running sum, less what must
+    have been freed unrecorded, because its address was handed out anew.  The first ``num_seen`` allocations are from
+    events, the others from names alone.
     """
     known = int(allocations.bytes[allocations.start == BEFORE].sum())
+    unrecorded = ~allocations.ended & (allocations.end < len(events.ts))
     if events.allocated is None:
-        before = known
-        return before + np.cumsum(events.bytes), before
+        level = known + np.cumsum(events.bytes)
+        # Frees of what nobody saw allocated take nothing from what is known.
+        phantom = allocations.start == allocations.end
+        return level - _ending(allocations, unrecorded, level) + _ending(allocations, phantom, level), known
     counted = int(events.allocated[0] - events.bytes[0]) if len(events.bytes) else 0
-    before = max(counted, known)
-    return events.allocated + (before - counted), before
+    if known <= counted:
+        return events.allocated, counted
+    unrecorded[:num_seen] = False
+    return events.allocated + np.maximum(known - counted - _ending(allocations, unrecorded, events.bytes), 0), known
+
+
+def _ending(allocations: Allocations, which: NDArray[np.bool_], like: Int64s) -> Int64s:
+    """Bytes of some allocations that have ended by each event."""
+    change = np.zeros(len(like), np.int64)
+    np.add.at(change, allocations.end[which], allocations.bytes[which])
+    return np.cumsum(change)
 
 
 def _breaks(events: _Events) -> int | None:

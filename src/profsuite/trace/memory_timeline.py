@@ -77,12 +77,18 @@ def parse_memory_timeline(name: str, data: bytes) -> MemoryTimeline | None:
     try:
         times, sizes = msgspec.json.decode(data, type=tuple[list[int | float], list[list[int]]])
         levels = np.array(sizes, np.int64)
-        stamps = np.array([round(time * 1000) for time in times], np.int64)
+        stamps = np.array([_nanoseconds(time) for time in times], np.int64)
     except (msgspec.DecodeError, OverflowError, RecursionError, ValueError):
         return None
     if levels.ndim != 2 or levels.shape != (len(times), len(TORCH_CATEGORIES) + 1):
         return None
     return _timeline(name, stamps, levels[:, 1:], None)
+
+
+def _nanoseconds(time: float) -> int:
+    """Microseconds as ns; a double has too few digits for both at once."""
+    whole = int(time)
+    return 1000 * whole + round(1000 * (time - whole))
 
 
 def _raw(name: str, rows: NDArray[np.int64]) -> MemoryTimeline | None:

@@ -143,7 +143,12 @@ def test_categories_are_those_of_torch_s_memory_tracker(recorded):
     (device,) = trace_memory(trace).devices
     peak = {share.name: share.bytes for share in device.peak.by_category}
     assert device.peak.allocated_bytes == pytest.approx(told["total"], rel=0.02)
-    for ours, theirs in {"parameter": "param", "optimizer_state": "opt", "gradient": "grad", "activation": "act"}.items():
+    for ours, theirs in {
+        "parameter": "param",
+        "optimizer_state": "opt",
+        "gradient": "grad",
+        "activation": "act",
+    }.items():
         assert peak.get(ours, 0) == pytest.approx(told[theirs], rel=0.02, abs=4096), ours
     assert all(told[kind] > 0 for kind in ("param", "opt", "act"))
     assert (told["grad"] > 0) == accumulate

@@ -119,9 +119,13 @@ def test_freed_after_the_next_backward_is_unknown(job):
 
 def test_a_copy_from_the_host_before_the_forward_pass_is_input(job):
     training(job)
-    job.op("aten::to", 60, 30).op("aten::empty_strided", 62, 3).memory(63, 640, 0x10, device=0, total=5640, reserved=8000)
+    job.op("aten::to", 60, 30).op("aten::empty_strided", 62, 3).memory(
+        63, 640, 0x10, device=0, total=5640, reserved=8000
+    )
     job.call("cudaMemcpyAsync", 70, 5, 1).memcpy(80, 9, 1)
-    job.op("aten::to", 300, 30).op("aten::empty_strided", 302, 3).memory(303, 320, 0x20, device=0, total=5960, reserved=9000)
+    job.op("aten::to", 300, 30).op("aten::empty_strided", 302, 3).memory(
+        303, 320, 0x20, device=0, total=5960, reserved=9000
+    )
     job.call("cudaMemcpyAsync", 310, 5, 2).memcpy(320, 9, 2)
     device = trace_memory(job.trace()).devices[0]
     assert (device.device_type, device.device) == ("CUDA", 0)
@@ -134,7 +138,11 @@ def test_a_copy_from_the_host_before_the_forward_pass_is_input(job):
 def test_alive_before_the_recording_is_counted_not_invented(job):
     job.op("aten::mm", 0, 10).memory(5, 100, 0x1).memory(20, -700, 0x2).memory(30, -100, 0x1)
     device = only(job.trace())
-    assert (device.before_bytes, device.num_frees_without_allocation, device.freed_without_allocation_bytes) == (700, 1, 700)
+    assert (device.before_bytes, device.num_frees_without_allocation, device.freed_without_allocation_bytes) == (
+        700,
+        1,
+        700,
+    )
     assert (device.peak.allocated_bytes, device.end_bytes, device.num_allocations) == (800, 0, 1)
     assert shares(device.peak.by_op) == {None: 700, "aten::mm": 100}
 

@@ -84,7 +84,8 @@ def read_pickle(name: str, chunks: Iterator[bytes], builder: Builder) -> tuple[A
     except Refused as error:
         why = str(error)
     except (IndexError, struct.error):
-        why = "the pickle ends early: is the file whole?" if machine.ended else "the pickle is damaged"
+        machine.all_read()
+        why = "the pickle ends early, or is damaged: is the file whole?"
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         why = f"a value does not fit a memory snapshot ({type(error).__name__}: {str(error)[:80]})"
     raise TraceError(f"{name}: at byte {machine.at:,}: {why}")
@@ -109,6 +110,10 @@ class _Machine:
     @property
     def at(self) -> int:
         return self._base + self._position
+
+    def all_read(self) -> None:
+        """Move ``at`` to the end of what was read."""
+        self._position = len(self.buffer)
 
     def _fill(self, position: int, wanted: int) -> int:
         """Read on until ``wanted`` bytes follow ``position``; the position in the new buffer."""
