@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 DEVICE_TYPES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA", 20: "PrivateUse1"}
 """Names of the numbers of c10::DeviceType that have memory of their own."""
 
+MOST_DEVICES = 64
+"""Of one process; a file that names more is damaged, and those with fewest events are left out."""
+
 CPU = 0
 NULL = -(2**63)
 
@@ -51,7 +54,9 @@ def trace_memory(trace: Trace, classes: NDArray[np.int8] | None = None, top: int
     classes = host_classes(trace) if classes is None else classes
     passes = phases(trace, classes)
     kind, ordinal = trace.array("memory_event", "device_type"), trace.array("memory_event", "device")
-    both = np.unique(np.stack((kind, ordinal)), axis=1).T.tolist()
+    keys, counts = np.unique((kind.astype(np.int64) << 32) | (ordinal.astype(np.int64) + 1), return_counts=True)
+    keys = keys[np.argsort(-counts, kind="stable")[:MOST_DEVICES]]
+    both = list(zip((keys >> 32).tolist(), ((keys & (2**32 - 1)) - 1).tolist(), strict=True))
     devices = [
         _device(trace, classes, passes, k, o, np.flatnonzero((kind == k) & (ordinal == o)), top) for k, o in both
     ]
@@ -61,7 +66,7 @@ def trace_memory(trace: Trace, classes: NDArray[np.int8] | None = None, top: int
         kind="trace",
         rank=trace.info.rank,
         devices=tuple(devices),
-        notes=tuple(_notes(trace, devices)),
+        notes=tuple(_notes(trace, devices, len(counts))),
     )
 
 
@@ -279,8 +284,10 @@ def _describer(
     return describe
 
 
-def _notes(trace: Trace, devices: list[DeviceMemory]) -> list[str]:
+def _notes(trace: Trace, devices: list[DeviceMemory], num_devices: int) -> list[str]:
     notes = []
+    if num_devices > len(devices):
+        notes.append(f"The file names {num_devices:,} devices; the {len(devices)} with most events are shown.")
     table = trace.tables.get("tensor")
     if table is None or not table.num_rows:
         notes.append(

@@ -74,9 +74,9 @@ class Evil:
 
 @pytest.mark.parametrize(
     "value",
-    [Evil(), [Evil()], {"segments": Evil()}, datetime.datetime(2020, 1, 1), Decimal(1), {1, 2}, b"bytes", frozenset((1,)),
-     collections.OrderedDict(a=1), 2**80, complex(1, 2), bytearray(b"x"), print],
-    ids=str,
+    [Evil(), [Evil()], {"segments": Evil()}, datetime.datetime(2020, 1, 1), Decimal(1), {1, 2}, b"bytes",
+     frozenset((1,)), collections.OrderedDict(a=1), 2**80, complex(1, 2), bytearray(b"x"), print],
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_anything_else_is_refused_in_one_line(value, protocol, tmp_path, monkeypatch):

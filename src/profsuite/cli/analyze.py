@@ -17,6 +17,8 @@ IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
 SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "memory", "health")
 PIPE_WIDTH = 100
+GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
+"""Severities that make --fail-on fail."""
 
 
 def section_list(text: str) -> tuple[str, ...]:
@@ -83,7 +85,10 @@ def command(
     if len(paths) == 1 and (kind := memory_kind(paths[0])) is not None:
         from profsuite.cli import memory
 
-        memory.show(memory.of_file(paths[0], kind, top, options.get("max_unpacked")), form, output, color)
+        answer = memory.of_file(paths[0], kind, top, options.get("max_unpacked"))
+        memory.show(answer, form, output, color)
+        if any(finding.severity in GRAVE.get(fail_on or "", ()) for finding in answer.findings or ()):
+            raise click.exceptions.Exit(FINDINGS)
         return
     files = expand(paths, ranks)
     reports: list[Report] = []
@@ -97,7 +102,7 @@ def command(
             complain(str(error))
             why = one_line(str(error)).removeprefix(f"{file.path}: ")
             unreadable.append(Unreadable(rank=file.rank, source=file.path, error=why))
-    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
+    grave = GRAVE.get(fail_on or "", ())
     failed = any(finding.severity in grave for report in reports for finding in report.findings or ())
     if reports:
         style: dict[str, Any] = {}

@@ -8,13 +8,10 @@ import pytest
 
 from profsuite.trace.readers.snapshot import read_snapshot
 
+PLACES = (("forward", "model.py", 7), ("empty_cache", "/x/torch/cuda/memory.py", 222), ("loss", "loss.py", 3))
 TRAIN, EMPTY, LOSS = (
     [{"name": name, "filename": file, "line": line}, {"name": "main", "filename": "train.py", "line": 90}]
-    for name, file, line in (
-        ("forward", "model.py", 7),
-        ("empty_cache", "/x/torch/cuda/memory.py", 222),
-        ("loss", "loss.py", 3),
-    )
+    for name, file, line in PLACES
 )
 
 

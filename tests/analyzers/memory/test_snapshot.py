@@ -134,10 +134,8 @@ def test_real_snapshots_add_up(name):
         assert sum(share.bytes for share in device.peak.by_frame) == peak
         assert device.fragmentation.reserved_bytes == sum(s["total_size"] for s in segments)
         assert device.fragmentation.allocated_bytes == sum(b["size"] for b in blocks)
-        for mine, s in zip(
-            sorted(device.fragmentation.segments, key=lambda s: s.address), sorted(segments, key=lambda s: s["address"]),
-            strict=True,
-        ):  # fmt: skip
+        ours = sorted(device.fragmentation.segments, key=lambda s: s.address)
+        for mine, s in zip(ours, sorted(segments, key=lambda s: s["address"]), strict=True):
             free = [b["size"] for b in s["blocks"] if b["state"] == "inactive"]
             assert mine.free_bytes == sum(free)
             if free:
