@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -123,7 +124,7 @@ def looks_like_timeline(first: bytes) -> bool:
 def memory_kind(path: str | os.PathLike[str]) -> str | None:
     """``snapshot`` or ``timeline`` by a file's first bytes, None for anything else (and what cannot be opened)."""
     name = os.fspath(path)
-    if name == "-":
+    if "://" not in name and not Path(name).is_file():  # what a pipe has given is gone
         return None
     try:
         with open_source(name, magic=b"\x80") as source:
