@@ -40,7 +40,7 @@ class LiveAllocation(Struct, frozen=True, kw_only=True):
 
     ``step`` and ``end_step`` are the steps that it was made and freed in; ``start_ns`` is null where it was made
     before the recording or without a time, ``end_ns`` where its end was not recorded.  ``removing_saves_bytes`` is how
-    much lower the peak would be without it.
+    much lower the peak of its step (of the recording, where there are no steps) would be without it.
     """
 
     bytes: int

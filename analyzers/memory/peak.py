@@ -70,9 +70,13 @@ def by_category(
     return tuple(_share(CATEGORIES[c], int(sums[c]), int(counts[c]), total) for c in order if sums[c] > 0)
 
 
-def removing_saves(level: Int64s, allocations: Allocations, row: int) -> int:
-    """How much lower the highest level would be without one allocation, bytes (at most its size)."""
-    start, end = max(int(allocations.start[row]), 0), int(allocations.end[row])
+def removing_saves(level: Int64s, first: int, allocations: Allocations, row: int) -> int:
+    """How much lower the highest ``level`` would be without one allocation, bytes (at most its size).
+
+    ``level`` is that of the events from ``first`` on, and the allocation is alive at one of them.
+    """
+    start = max(int(allocations.start[row]) - first, 0)
+    end = min(int(allocations.end[row]) - first, len(level))
     outside = max(
         int(level[:start].max()) if start else 0,
         int(level[end:].max()) if end < len(level) else 0,
@@ -85,12 +89,17 @@ def largest(
     allocations: Allocations,
     rows: Int64s,
     level: Int64s,
+    within: tuple[int, int],
     top: int,
     describe: Callable[[int, int], LiveAllocation],
 ) -> tuple[LiveAllocation, ...]:
-    """The ``top`` allocations of ``rows``; ``describe`` gets a row and how much its removal lowers the peak."""
+    """The ``top`` allocations of ``rows``; ``describe`` gets a row and how much its removal lowers the peak.
+
+    The peak is that of the events from the first of ``within`` to before the second.
+    """
+    first, stop = within
     order = rows[np.argsort(-allocations.bytes[rows], kind="stable")[:top]]
-    return tuple(describe(row, removing_saves(level, allocations, row)) for row in order.tolist())
+    return tuple(describe(row, removing_saves(level[first:stop], first, allocations, row)) for row in order.tolist())
 
 
 def points(ts: Int64s | None, allocated: Int64s, reserved: Int64s | None) -> tuple[MemoryPoint, ...]:

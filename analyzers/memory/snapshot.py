@@ -201,7 +201,7 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
             by_op=None,
             by_module=None,
             by_frame=None if grouping is None else grouping.shares(allocations.bytes, alive, peak_bytes, top),
-            largest=largest(allocations, alive, level, top, describe) if len(level) else (),
+            largest=largest(allocations, alive, level, (0, len(level)), top, describe) if len(level) else (),
         ),
         peak_reserved_bytes=int(past.reserved.max()) if len(level) else _reserved_now(snapshot, device),
         timeline=points(past.ts, past.allocated, past.reserved),

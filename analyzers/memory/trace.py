@@ -149,6 +149,7 @@ def _device(
         None if origin.frame_names is None else Grouping(origin.frames, origin.frame_names),
     )
     describe = _describer(trace, allocations, codes, groupings, start_ns, end_ns, tensors, labels.row)
+    within = _step_events(trace, events.ts, at) if at >= 0 else (0, 0)
     steps = step_memory(trace, events.ts, level, before)
     ended = seen.ended & (seen.start >= 0)
     lone = seen.start < 0
@@ -174,7 +175,7 @@ def _device(
             by_op=_shares(groupings[0], allocations, alive, peak_bytes, top),
             by_module=_shares(groupings[1], allocations, alive, peak_bytes, top),
             by_frame=_shares(groupings[2], allocations, alive, peak_bytes, top),
-            largest=largest(allocations, alive, level, top, describe),
+            largest=largest(allocations, alive, level, within, top, describe),
         ),
         peak_reserved_bytes=None if reserved is None else int(reserved.max()),
         timeline=points(events.ts, level, reserved),
@@ -227,6 +228,17 @@ def _step_at(trace: Trace, ts: int) -> int | None:
     start = trace.array("step", "ts")
     inside = np.flatnonzero((start <= ts) & (ts < start + trace.array("step", "dur")))
     return int(trace.array("step", "number")[inside[-1]]) if len(inside) else None
+
+
+def _step_events(trace: Trace, ts: Int64s, event: int) -> tuple[int, int]:
+    """The events of the step that an event lies in (first, end), all of them where it lies in none."""
+    start = trace.array("step", "ts")
+    end = start + trace.array("step", "dur")
+    inside = np.flatnonzero((start <= ts[event]) & (ts[event] < end))
+    if not len(inside):
+        return 0, len(ts)
+    step = inside[-1]
+    return int(np.searchsorted(ts, start[step], "left")), int(np.searchsorted(ts, end[step], "left"))
 
 
 def _op_names(trace: Trace, origin: Origins) -> Int64s:

@@ -156,3 +156,9 @@ def test_more_containers_than_any_snapshot_has(monkeypatch):
     monkeypatch.setattr(pickles, "MOST_CONTAINERS", 1000)
     with pytest.raises(TraceError, match="no part of a memory snapshot"):
         read(pickle.dumps([[i] for i in range(2000)], 4))
+
+
+def test_one_list_of_more_numbers_than_any_snapshot_has(monkeypatch):
+    monkeypatch.setattr(pickles, "ALLOWANCE", 10_000)
+    with pytest.raises(TraceError, match="far more values"):
+        read(b"\x80\x04](" + b"NNNNNNNNe(" * 20_000 + b"e.", 4096)

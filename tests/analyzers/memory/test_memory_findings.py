@@ -68,6 +68,18 @@ def test_transient_peak_not_if_another_is_as_high(job):
     assert in_trace(job.trace(), "memory_peak_transient") is None
 
 
+def test_transient_peak_of_every_step(job):
+    """What makes the peak of each step alike: without it that step's peak is lower, whatever the other steps do."""
+    for number in range(3):
+        at = 1000 * number
+        job.step(number, at, 1000).op("aten::log_softmax", at + 100, 10).memory(at + 105, 3000, 0x2)
+        job.op("aten::mm", at + 200, 10).memory(at + 201, 1000, 0x3)
+        job.op("aten::sum", at + 300, 10).memory(at + 301, -1000, 0x3).memory(at + 302, -3000, 0x2)
+    finding = in_trace(job.trace(), "memory_peak_transient")
+    assert (finding.where.op, finding.where.step, finding.where.start_ns) == ("aten::log_softmax", 0, 105_000)
+    assert value(finding, "the peak without it") == 1000
+
+
 def test_transient_peak_not_of_what_stays(job):
     job.op("aten::empty", 0, 10).memory(5, 1000, 0x1).op("aten::empty", 20, 10).memory(25, 9000, 0x2)
     assert in_trace(job.trace(), "memory_peak_transient") is None

@@ -25,29 +25,31 @@ MOST_CONTAINERS = 1_000_000
 ALLOWANCE = 1_000_000
 """Values on the stack and in the memo before they are held against the bytes read."""
 
+_LOOSE = frozenset((int, str, float, bool, type(None), tuple))
+"""What may be many in a list that is no part of a snapshot."""
+
 _AHEAD = 16
 """No opcode with its number is longer, text excepted."""
+
+
+_NOTHING: list[Any] = []
+_EMPTY: dict[Any, Any] = {}
 
 
 class Listing:
     """A list of the pickle: ``items``, or ``rows`` (first, end) where each item became a row."""
 
-    __slots__ = ("items", "rows", "slot")
-
-    def __init__(self) -> None:
-        self.slot = -1
-        self.items: list[Any] = []
-        self.rows: tuple[int, int] | None = None
+    # Defaults of the class: most lists and dicts are gone before anything but their slot is set.
+    slot = -1
+    items = _NOTHING
+    rows: tuple[int, int] | None = None
 
 
 class Mapping:
     """A dict of the pickle that no builder took (yet)."""
 
-    __slots__ = ("items", "slot")
-
-    def __init__(self) -> None:
-        self.slot = -1
-        self.items: dict[Any, Any] = {}
+    slot = -1
+    items = _EMPTY
 
 
 class Row:
@@ -104,6 +106,7 @@ class _Machine:
         self._base = 0
         self._position = 0
         self._containers = 0
+        self._loose = 0
         self.ended = False
         self.buffer = b""
 
@@ -141,7 +144,7 @@ class _Machine:
                 position = self._fill(position, 1 << 16)
                 buffer = self.buffer
                 safe = len(buffer) - (0 if self.ended else _AHEAD)
-                self._hold(len(stack), len(memo))
+                self._hold(2 * len(stack), len(memo))
             op = buffer[position]
             position += 1
             if op == 0x6A:  # LONG_BINGET: in a list of frames there are many in a row
@@ -182,7 +185,12 @@ class _Machine:
                 if len(marks) > DEEPEST:
                     raise Refused(f"more than {DEEPEST} containers inside one another")
             elif op == 0x7D:  # EMPTY_DICT
-                push(Mapping())
+                value = Mapping()
+                push(value)
+                if buffer[position] == 0x94:  # MEMOIZE, as nearly always
+                    value.slot = len(memo)
+                    remember(value)
+                    position += 1
             elif op == 0x75 or op == 0x73:  # SETITEMS, SETITEM
                 first = marks.pop() if op == 0x75 else len(stack) - 2
                 values = stack[first:]
@@ -192,10 +200,16 @@ class _Machine:
                     self._position = position
                     raise Refused("an item is set in something that is no dict, or complete already")
                 self._position = position
-                items = dict(zip(values[::2], [self._settle(v, memo) for v in values[1::2]], strict=True))
+                inner = [v if type(v) is not Listing else self._settle(v, memo) for v in values[1::2]]
+                items = dict(zip(values[::2], inner, strict=True))
                 made = None if mapping.items else record(items)
                 if made is None:
-                    mapping.items.update(items)
+                    if mapping.items:
+                        mapping.items.update(items)
+                    else:
+                        mapping.items = items
+                    self._loose += len(items)
+                    self._hold(self._loose)
                     self._keep()
                 else:
                     stack[-1] = made
@@ -215,7 +229,12 @@ class _Machine:
                 push(buffer[position])
                 position += 1
             elif op == 0x5D:  # EMPTY_LIST
-                push(Listing())
+                value = Listing()
+                push(value)
+                if buffer[position] == 0x94:
+                    value.slot = len(memo)
+                    remember(value)
+                    position += 1
             elif op == 0x65 or op == 0x61:  # APPENDS, APPEND
                 first = marks.pop() if op == 0x65 else len(stack) - 1
                 values = stack[first:]
@@ -266,7 +285,7 @@ class _Machine:
                 self._position = position
                 if len(stack) != 1 or marks:
                     raise Refused("the pickle is damaged: it stops in the middle")
-                return self._settle(stack[0], memo)
+                return stack[0]
             else:
                 self._position = position - 1
                 raise Refused(
@@ -281,14 +300,19 @@ class _Machine:
             return
         if listing.rows is not None and values:
             raise Refused("a list that mixes rows with something else")
-        listing.items.extend([self._settle(value, memo) for value in values])
-        if type(values[0] if values else None) in (Mapping, Listing):
+        settled = [value if type(value) is not Listing else self._settle(value, memo) for value in values]
+        if listing.items:
+            listing.items.extend(settled)
+        else:
+            listing.items = settled
+        if settled and type(settled[0]) in _LOOSE:
+            self._loose += len(settled)
+            self._hold(self._loose)
+        elif type(values[0] if values else None) in (Mapping, Listing):
             self._keep(len(values))
 
-    def _settle(self, value: Any, memo: list[Any]) -> Any:
-        """What becomes of a value when it is put into a container: from then on it is complete."""
-        if type(value) is not Listing:
-            return value
+    def _settle(self, value: Listing, memo: list[Any]) -> Any:
+        """What becomes of a list when it is put into a container: from then on it is complete."""
         made = self._builder.settled(value)
         if value.slot >= 0:
             memo[value.slot] = made
@@ -299,9 +323,9 @@ class _Machine:
         if self._containers > MOST_CONTAINERS:
             raise Refused(f"more than {MOST_CONTAINERS:,} lists and dicts that are no part of a memory snapshot")
 
-    def _hold(self, on_stack: int, in_memo: int) -> None:
+    def _hold(self, *counts: int) -> None:
         """A snapshot has an entry in 40 bytes and a memo slot in 20; a pickle that is all stack or memo is none."""
-        if on_stack > ALLOWANCE + self._base // 16 or in_memo > ALLOWANCE + self._base // 8:
+        if max(counts) > ALLOWANCE + self._base // 8:
             raise Refused("far more values at once than a memory snapshot of this size holds")
 
 

@@ -139,9 +139,7 @@ class _Columns:
     def settled(self, value: Listing) -> Any:
         """A list of frames becomes a stack; any other stays a list."""
         items = value.items
-        if not items:
-            return value
-        if type(items[0]) is not _Frame:
+        if not items or type(items[0]) is not _Frame:
             return value
         key = tuple(items)
         stack = self._stacks.get(key)
@@ -183,9 +181,12 @@ class _Columns:
             time = get("time_us")
             ts(NULL_INT64 if time is None else time * 1000)
             free(get("device_free", NULL_INT64))
-            pool(pool_of(get("segment_pool_id", get("pool_id"))))
-            metadata(metadata_of(get("user_metadata") or None))
-            context(context_of(get("compile_context") or None))
+            told = get("segment_pool_id", get("pool_id"))
+            pool(-1 if told is None else pool_of(told))
+            told = get("user_metadata")
+            metadata(metadata_of(told) if told else -1)
+            told = get("compile_context")
+            context(context_of(told) if told else -1)
             stack(stack_of(get("frames")))
             action(action_of(items["action"]))
 
@@ -266,7 +267,11 @@ class _Columns:
         if isinstance(value, Listing):  # torch.cuda.memory_snapshot() is the segments alone
             value, top = Mapping(), value
             value.items = {"segments": top, "device_traces": Listing()}
-        if not isinstance(value, Mapping) or not isinstance(value.items.get("segments"), Listing):
+        if (
+            not isinstance(value, Mapping)
+            or value.items is None
+            or not isinstance(value.items.get("segments"), Listing)
+        ):
             raise TraceError(
                 f"{name}: is no memory snapshot: it holds no segments (torch.cuda.memory._dump_snapshot writes one)"
             )
@@ -282,7 +287,7 @@ class _Columns:
         tables["entry"] = self._table("entry", device=device)
         tables["block"] = self._table("block", segment_id=np.array(self._blocks_of, np.int32))
         settings = value.items.get("allocator_settings")
-        told = settings.items if isinstance(settings, Mapping) else {}
+        told = (settings.items if isinstance(settings, Mapping) else None) or {}
         plain = {str(k): str(v) for k, v in told.items() if isinstance(v, str | int | float | bool)}
         return Snapshot(name, num_bytes, tables, plain)
 
