@@ -267,11 +267,7 @@ class _Columns:
         if isinstance(value, Listing):  # torch.cuda.memory_snapshot() is the segments alone
             value, top = Mapping(), value
             value.items = {"segments": top, "device_traces": Listing()}
-        if (
-            not isinstance(value, Mapping)
-            or value.items is None
-            or not isinstance(value.items.get("segments"), Listing)
-        ):
+        if not isinstance(value, Mapping) or not isinstance(value.items.get("segments"), Listing):
             raise TraceError(
                 f"{name}: is no memory snapshot: it holds no segments (torch.cuda.memory._dump_snapshot writes one)"
             )
@@ -287,7 +283,7 @@ class _Columns:
         tables["entry"] = self._table("entry", device=device)
         tables["block"] = self._table("block", segment_id=np.array(self._blocks_of, np.int32))
         settings = value.items.get("allocator_settings")
-        told = (settings.items if isinstance(settings, Mapping) else None) or {}
+        told = settings.items if isinstance(settings, Mapping) else {}
         plain = {str(k): str(v) for k, v in told.items() if isinstance(v, str | int | float | bool)}
         return Snapshot(name, num_bytes, tables, plain)
 
