@@ -96,6 +96,15 @@ _COLUMNS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Columns that grow, by their array's type; ``device`` of entries and ``segment_id`` of blocks are told by lists."""
 
+_SELDOM = (
+    ("device_free", "device_free_bytes"),
+    ("segment_pool_id", "pool"),
+    ("pool_id", "pool"),
+    ("user_metadata", "user_metadata"),
+    ("compile_context", "compile_context"),
+)
+"""Keys that most entries lack, and their columns."""
+
 
 class _Columns:
     """A ``Builder``: entries, blocks, segments, frames and stacks become rows; what is known twice is kept once."""
@@ -165,13 +174,10 @@ class _Columns:
     def _entry_adder(self) -> Any:
         """A function that appends an entry: the one place where every nanosecond counts."""
         columns = self._arrays["entry"]
-        adders = [columns[name].append for name in _COLUMNS["entry"]]
-        action, address, size, stream, ts, free, pool, metadata, context, stack = adders
+        names = ("action", "address", "bytes", "stream", "ts", "stack_id")
+        action, address, size, stream, ts, stack = (columns[name].append for name in names)
         action_of = self._pools["entry", "action"].code
-        pool_of = self._pools["entry", "pool"].code
-        metadata_of = self._pools["entry", "user_metadata"].code
-        context_of = self._pools["entry", "compile_context"].code
-        stack_of = self._stack_of
+        stack_of, note = self._stack_of, self._note
 
         def add(items: dict[Any, Any]) -> None:
             get = items.get
@@ -180,17 +186,21 @@ class _Columns:
             stream(get("stream", NULL_INT64))
             time = get("time_us")
             ts(NULL_INT64 if time is None else time * 1000)
-            free(get("device_free", NULL_INT64))
-            told = get("segment_pool_id", get("pool_id"))
-            pool(-1 if told is None else pool_of(told))
-            told = get("user_metadata")
-            metadata(metadata_of(told) if told else -1)
-            told = get("compile_context")
-            context(context_of(told) if told else -1)
             stack(stack_of(get("frames")))
+            for key, column in _SELDOM:
+                if key in items and items[key] not in ("", None):
+                    note(column, items[key])
             action(action_of(items["action"]))
 
         return add
+
+    def _note(self, column: str, value: Any) -> None:
+        """Set what few entries have: the column begins where the first of them comes."""
+        values, pool = self._arrays["entry"][column], self._pools.get(("entry", column))
+        null = NULL_INT64 if pool is None else -1
+        del values[self._count("entry") :]  # told under two names: the later counts
+        values.extend(repeat(null, self._count("entry") - len(values)))
+        values.append(value if pool is None else pool.code(value))
 
     def _stack_of(self, frames: Any) -> int:
         if frames is None or (type(frames) is Listing and not frames.items and frames.rows is None):
@@ -288,8 +298,12 @@ class _Columns:
         return Snapshot(name, num_bytes, tables, plain)
 
     def _table(self, name: str, **told: Any) -> pa.Table:
-        columns: dict[str, Any] = dict(told)
+        columns, spec, rows = dict(told), SNAPSHOT_BY_NAME[name], self._count(name)
         for column, values in self._arrays[name].items():
             pool = self._pools.get((name, column))
+            if rows and not values:
+                columns[column] = pa.nulls(rows, spec.column(column).arrow_type())
+                continue
+            values.extend(repeat(NULL_INT64 if pool is None else -1, rows - len(values)))
             columns[column] = _numbers(values) if pool is None else pool.column(values)
-        return table_of(SNAPSHOT_BY_NAME[name], columns)
+        return table_of(spec, columns)
