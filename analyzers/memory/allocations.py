@@ -45,26 +45,28 @@ def match(address: Int64s, num_bytes: Int64s) -> Allocations:
     there: its free was not recorded.
     """
     num = len(address)
+    if not num:
+        none = np.zeros(0, np.int64)
+        return Allocations(none, none, none, none, np.zeros(0, bool), 0)
     order = np.argsort(address, kind="stable")
-    sorted_address, is_allocation = address[order], num_bytes[order] > 0
-    same_as_next = np.append(sorted_address[1:] == sorted_address[:-1], False) if num else np.zeros(0, bool)
-    follower = np.append(order[1:], num) if num else order
-    follower_frees = np.append(~is_allocation[1:], False) if num else is_allocation
+    if num < 2**31:
+        order = order.astype(np.int32)  # a history may have tens of millions of events
+    same = np.append(np.diff(address[order]) == 0, False)  # the next event in this order is at the same address
+    is_allocation = num_bytes[order] > 0
 
     begins = np.flatnonzero(is_allocation)
     start = order[begins]
-    end = np.where(same_as_next[begins], follower[begins], num)
-    ended = same_as_next[begins] & follower_frees[begins]
+    follower = order[np.minimum(begins + 1, num - 1)]
+    end = np.where(same[begins], follower, num)
+    ended = same[begins] & ~is_allocation[np.minimum(begins + 1, num - 1)]
 
     # A free is matched if what came before it at its address is an allocation.
-    before = np.append(False, same_as_next[:-1] & is_allocation[:-1]) if num else np.zeros(0, bool)
-    lone = order[np.flatnonzero(~is_allocation & ~before)]
+    before = np.append(False, same[:-1] & is_allocation[:-1])
+    frees = np.flatnonzero(~is_allocation & ~before)
+    lone = order[frees]
     # Of several lone frees at one address only the first can be of memory from before; the others' allocations were
     # missed, and nobody knows since when they lived: they count from before their free.
-    first = np.append(True, sorted_address[1:] != sorted_address[:-1]) if num else np.zeros(0, bool)
-    from_before = np.zeros(num, bool)
-    from_before[order] = first
-    lone_start = np.where(from_before[lone], BEFORE, lone)
+    lone_start = np.where(np.append(False, same[:-1])[frees], lone, BEFORE)
     return Allocations(
         start=np.concatenate((start, lone_start)).astype(np.int64),
         end=np.concatenate((end, lone)).astype(np.int64),

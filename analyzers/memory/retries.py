@@ -45,7 +45,7 @@ def retries(snapshot: Snapshot, past: History, frames: StackFrames) -> tuple[All
             continue
         found.append(
             AllocatorRetry(
-                entry=int(past.rows[begin]),
+                entry=past.first + begin,
                 ts_ns=int(past.ts[begin]) if past.ts is not None else None,
                 num_segments=end - begin,
                 freed_bytes=int(past.bytes[begin:end].sum()),

@@ -55,11 +55,14 @@ class StackFrames:
         numbers: dict[str, int] = {}
         stacks = snapshot.num_rows("stack")
         self.codes = np.full(stacks + 1, -1, np.int64)
-        for stack in np.unique(np.concatenate([snapshot.array(t, "stack_id") for t in ("entry", "block")])).tolist():
-            frame = own_frame(snapshot.frames_of(stack)) if stack >= 0 else None
-            if frame is None and stack >= 0:
+        used = np.zeros(stacks + 1, bool)  # the last is of -1, no stack
+        for table in ("entry", "block"):
+            used[snapshot.array(table, "stack_id")] = True
+        for stack in np.flatnonzero(used[:stacks]).tolist():
+            frame = own_frame(snapshot.frames_of(stack))
+            if frame is None:
                 frame = snapshot.frame_text(int(snapshot.array("stack", "frame_id")[stack]))
-            self.codes[stack] = -1 if frame is None else numbers.setdefault(frame, len(numbers))
+            self.codes[stack] = numbers.setdefault(frame, len(numbers))
         self.names = list(numbers)
 
     def name(self, stack: int) -> str | None:
@@ -71,7 +74,7 @@ class StackFrames:
 class History:
     """The entries of one device: bytes allocated, active (allocated, or freed and pending) and reserved after each."""
 
-    rows: Int64s
+    first: int
     action: NDArray[np.int32]
     bytes: Int64s
     stack: NDArray[np.int32]
@@ -83,7 +86,9 @@ class History:
 
     def of(self, *actions: str) -> NDArray[np.bool_]:
         """Which entries are one of these actions."""
-        return np.isin(self.action, [self.words[a] for a in actions if a in self.words])
+        flags = np.zeros(len(self.words) + 1, bool)
+        flags[[self.words[a] for a in actions if a in self.words]] = True
+        return flags[self.action]
 
 
 def history(snapshot: Snapshot, device: int) -> History:
@@ -93,14 +98,19 @@ def history(snapshot: Snapshot, device: int) -> History:
     does not shift them.  Allocated falls when a free is requested, active when it is completed; both are of the bytes
     that were asked for.
     """
-    rows = np.flatnonzero(snapshot.array("entry", "device") == device)
+    # Entries are in the order of devices: views, for a history may be much larger than anything else.
+    first, stop = np.searchsorted(snapshot.array("entry", "device"), (device, device + 1)).tolist()
     words = {word: code for code, word in enumerate(snapshot.words("entry", "action"))}
-    action, size = snapshot.array("entry", "action")[rows], snapshot.array("entry", "bytes")[rows]
-    size = np.where(size == NULL, 0, size)
+    action, size = snapshot.array("entry", "action")[first:stop], snapshot.array("entry", "bytes")[first:stop]
+    if len(size) and int(size.min()) == NULL:
+        size = np.where(size == NULL, 0, size)
 
     def change(up: tuple[str, ...], down: tuple[str, ...]) -> Int64s:
-        codes = [np.isin(action, [words[a] for a in names if a in words]) for names in (up, down)]
-        return np.cumsum(np.where(codes[0], size, 0) - np.where(codes[1], size, 0))
+        sign = np.zeros(len(words) + 1, np.int8)
+        sign[[words[a] for a in up if a in words]] = 1
+        sign[[words[a] for a in down if a in words]] = -1
+        curve = size * sign[action]
+        return np.cumsum(curve, out=curve)
 
     own = snapshot.array("segment", "device") == device
     block = own[snapshot.array("block", "segment_id")] if snapshot.num_rows("segment") else np.zeros(0, bool)
@@ -111,15 +121,17 @@ def history(snapshot: Snapshot, device: int) -> History:
     asked = np.where(asked == NULL, snapshot.array("block", "bytes"), asked)
 
     def ending_at(end: int, curve: Int64s) -> Int64s:
-        return curve + (end - int(curve[-1])) if len(curve) else curve
+        if len(curve):
+            curve += end - int(curve[-1])
+        return curve
 
-    ts = snapshot.array("entry", "ts")[rows]
+    ts = snapshot.array("entry", "ts")[first:stop]
     return History(
-        rows=rows,
+        first=first,
         action=action,
         bytes=size,
-        stack=snapshot.array("entry", "stack_id")[rows],
-        ts=None if not len(ts) or (ts == NULL).any() else ts,
+        stack=snapshot.array("entry", "stack_id")[first:stop],
+        ts=None if not len(ts) or int(ts.min()) == NULL else ts,
         allocated=ending_at(int(asked[in_use].sum()), change(("alloc",), ("free_requested",))),
         active=ending_at(int(asked[active_now].sum()), change(("alloc",), ("free_completed",))),
         reserved=ending_at(
@@ -135,11 +147,12 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
     # Addresses are taken until a free is completed, memory is in use until it is requested.
     has = past.of("alloc", "free_requested")
     event = np.flatnonzero(has)
-    address = snapshot.array("entry", "address")[past.rows[event]]
-    signed = np.where(past.of("alloc")[event], past.bytes[event], -past.bytes[event])
+    address = snapshot.array("entry", "address")[past.first + event]
+    made, size = past.of("alloc")[event], past.bytes[event]
     # An allocation of no bytes takes a block all the same.
-    found = match(address, np.where(past.of("alloc")[event] & (signed == 0), 1, signed))
-    exact = np.where(found.start >= 0, np.abs(signed)[np.maximum(found.start, 0)], found.bytes)
+    found = match(address, np.where(made, np.maximum(size, 1), -size))
+    exact = np.where(found.start >= 0, size[np.maximum(found.start, 0)], found.bytes)
+    del has, address, made, size
     allocations, stacks = _with_survivors(snapshot, device, past, found, exact, event)
 
     level = past.allocated
@@ -192,7 +205,7 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
         end_bytes=end_bytes,
         peak=MemoryPeak(
             ts_ns=time(at),
-            entry=int(past.rows[at]) if at >= 0 else None,
+            entry=past.first + at if at >= 0 else None,
             step=None,
             allocated_bytes=peak_bytes,
             reserved_bytes=int(past.reserved[at]) if at >= 0 else _reserved_now(snapshot, device),
@@ -231,7 +244,7 @@ def _with_survivors(
 
     The latter are blocks in use at addresses that the history never allocated (or has freed again since).
     """
-    last = len(past.rows)
+    last = len(past.action)
     entry = np.append(event, last)
     start = np.where(found.start >= 0, entry[np.maximum(found.start, 0)], found.start)
     end = entry[np.minimum(found.end, len(event))]
@@ -260,13 +273,13 @@ def _with_survivors(
 
 
 def _failures(snapshot: Snapshot, past: History) -> tuple[OutOfMemory, ...]:
-    free = snapshot.array("entry", "device_free_bytes")[past.rows]
+    free = snapshot.array("entry", "device_free_bytes")
     return tuple(
         OutOfMemory(
-            entry=int(past.rows[i]),
+            entry=past.first + i,
             ts_ns=int(past.ts[i]) if past.ts is not None else None,
             bytes=int(past.bytes[i]),
-            device_free_bytes=None if free[i] == NULL else int(free[i]),
+            device_free_bytes=None if free[past.first + i] == NULL else int(free[past.first + i]),
             allocated_bytes=int(past.allocated[i]),
             reserved_bytes=int(past.reserved[i]),
             cached_bytes=int(past.reserved[i] - past.active[i]),

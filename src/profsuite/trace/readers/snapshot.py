@@ -287,7 +287,7 @@ class _Columns:
         for ordinal, listing in enumerate(lists):
             if isinstance(listing, Listing) and listing.rows is not None:
                 device[slice(*listing.rows)] = ordinal
-        if (device < 0).any() or len(self._blocks_of) != self._count("block"):
+        if bool((np.diff(device, prepend=0) < 0).any()) or len(self._blocks_of) != self._count("block"):
             raise TraceError(f"{name}: is no memory snapshot: it has entries or blocks that belong nowhere")
         tables = {table: self._table(table) for table in ("segment", "annotation", "frame", "stack")}
         tables["entry"] = self._table("entry", device=device)
