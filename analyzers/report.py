@@ -21,6 +21,7 @@ from profsuite.analyzers.memory.model import MemoryReport
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
+from profsuite.analyzers.whatif.scenarios import Replays
 from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "memory", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "memory", "health")
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -87,9 +88,10 @@ class Report(Struct, frozen=True, kw_only=True):
     idle: tuple[IdleBreakdown, ...] | None
     host: HostBreakdown | None
     steps: StepSummary | None
+    whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
-    memory: MemoryReport | None
+    memory: MemoryReport | None = None
     health: tuple[HealthRow, ...] | None
 
 
@@ -119,6 +121,7 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         idle=analysis.idle if "idle" in wanted else None,
         host=analysis.host if "host" in wanted else None,
         steps=analysis.steps if "steps" in wanted else None,
+        whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
         memory=analysis.memory if "memory" in wanted else None,

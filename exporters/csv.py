@@ -44,7 +44,7 @@ def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] 
 
 
 def cell(value: object) -> object:
-    """A value as it goes into CSV: one line, and no formula; empty for null."""
+    """A value as CSV holds it: null as nothing, text on one line and never a formula."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -91,6 +91,16 @@ def _rows(report: Report) -> Iterable[Row]:
             base = {"section": "steps", "step": row.number, "detail": row.excluded}
             yield from numbers(row, base, leave_out=("number",))
             yield base | {"metric": "outlier", "value": row.outlier}
+    if report.whatif is not None:
+        yield from numbers(report.whatif.path, {"section": "critical_path"})
+        for part in report.whatif.path.parts:
+            yield from numbers(part, {"section": "critical_path", "subject": part.cause})
+        for piece in report.whatif.path.top:
+            yield from numbers(piece, {"section": "critical_path", "subject": piece.name})
+        if report.whatif.hiding is not None:
+            yield from numbers(report.whatif.hiding, {"section": "latency_hiding"})
+        for scenario in report.whatif.scenarios:
+            yield from numbers(scenario, {"section": "whatif", "subject": scenario.name})
     for op in report.ops.rows if report.ops is not None else ():
         yield from numbers(op, {"section": "ops", "subject": op.name})
     for op in report.ops.by_shape if report.ops is not None else ():

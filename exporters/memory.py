@@ -33,8 +33,12 @@ def render(report: MemoryReport, form: str, *, width: int = 80, color: bool = Fa
         return _csv(report)
     doc = document(report)
     if form == "html":
-        return html.render_document(doc)
-    return markdown.render_document(doc) if form == "markdown" else text.render_document(doc, width=width, color=color)
+        return html.render_documents([doc])
+    return (
+        markdown.render_documents([doc])
+        if form == "markdown"
+        else text.render_documents([doc], width=width, color=color)
+    )
 
 
 def document(report: MemoryReport) -> Document:

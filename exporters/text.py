@@ -31,10 +31,14 @@ def render(report: Report, *, width: int = 80, color: bool = False, only: Collec
     return _text(console)
 
 
-def render_document(doc: Document, *, width: int = 80, color: bool = False) -> str:
-    """A document of another kind, in the same way."""
+def render_documents(documents: Sequence[Document], *, width: int = 80, color: bool = False) -> str:
+    """Documents below each other, as ``render`` writes one."""
     console = _console(width, color)
-    _write(console, doc)
+    for number, doc in enumerate(documents):
+        if number:
+            console.print(_blank())
+            console.rule(style="dim")
+        _write(console, doc)
     return _text(console)
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def allocator_retries(analysis: WithMemory) -> tuple[Finding, ...]:
-    """Fires on every retry in a snapshot: each stops the device until it is idle."""
+    """Fires on every retry in a snapshot: each stops the device until it is idle.
+
+    Remedy: a lower peak, or expandable segments.
+    """
     return tuple(found for device in memory(analysis) if (found := _of(analysis, device)) is not None)
 
 

@@ -21,6 +21,8 @@ def memory_fragmentation(analysis: WithMemory) -> tuple[Finding, ...]:
     """Fires when free pieces beside blocks in use hold 10 % of the reserved memory, and half of the free is scattered.
 
     Free segments do not count: the allocator gives those back when it needs to.
+
+    Remedy: expandable segments, stable sizes.
     """
     return tuple(found for device in memory(analysis) if (found := _of(analysis, device)) is not None)
 

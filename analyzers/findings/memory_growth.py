@@ -17,7 +17,10 @@ CRITICAL_FROM = 0.02
 
 
 def memory_growth(analysis: WithMemory) -> tuple[Finding, ...]:
-    """Fires when bytes alive at the ends of steps rise from every step to the next, by 0.1 % of the peak a step."""
+    """Fires when bytes alive at the ends of steps rise from every step to the next, by 0.1 % of the peak a step.
+
+    Remedy: keep no tensors of past steps (losses as ``item()``, cleared lists, no ``retain_graph``).
+    """
     return tuple(found for device in memory(analysis) if (found := _of(analysis, device)) is not None)
 
 

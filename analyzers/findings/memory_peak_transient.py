@@ -21,7 +21,9 @@ LASTING = ("parameter", "gradient", "optimizer_state", "input")
 def memory_peak_transient(analysis: WithMemory) -> tuple[Finding, ...]:
     """Fires when the peak would be 10 % lower without one allocation that is made and freed within a step.
 
-    Without steps: that is made and freed within the recording, in the op that it was made for.
+    Without steps: that is made and freed within the op that it was made for.
+
+    Remedy: don't hold it whole (chunked or fused loss, fused attention), work in place or in 16 bits.
     """
     return tuple(found for device in memory(analysis) if (found := _of(analysis, device)) is not None)
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def out_of_memory(analysis: WithMemory) -> tuple[Finding, ...]:
-    """Fires on every allocation that a snapshot's history says failed."""
+    """Fires on every allocation that a snapshot's history says failed.
+
+    Remedy: a lower peak; expandable segments where enough was cached in pieces.
+    """
     return tuple(_of(analysis, device, one) for device in memory(analysis) for one in device.out_of_memory or ())
 
 
