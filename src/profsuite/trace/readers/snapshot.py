@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -302,7 +302,7 @@ class _Columns:
         for column, values in self._arrays[name].items():
             pool = self._pools.get((name, column))
             if rows and not values:
-                columns[column] = pa.nulls(rows, spec.column(column).arrow_type())
+                columns[column] = pa.nulls(rows, cast("Any", spec.column(column).arrow_type()))
                 continue
             values.extend(repeat(NULL_INT64 if pool is None else -1, rows - len(values)))
             columns[column] = _numbers(values) if pool is None else pool.column(values)
