@@ -303,7 +303,7 @@ def snapshot(bench: Bench) -> list[Row]:
             "above that of a small one, of the file's size",
             "x",
             [max(0.0, peak - statistics.median(base)) * 1e6 / source.num_bytes for peak in peaks(runs)],
-            Need("at most", 3),
+            Need("at most", 4),
         ),
     ]
 
