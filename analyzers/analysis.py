@@ -14,6 +14,8 @@ from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
 from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.memory.model import MemoryReport
+from profsuite.analyzers.memory.trace import trace_memory
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
 from profsuite.analyzers.waits import Waits, host_waits
@@ -86,6 +88,11 @@ class Analysis:
     def kernels(self) -> KernelTable:
         """The kernels that take most time."""
         return kernels(self.trace, self.top)
+
+    @cached_property
+    def memory(self) -> MemoryReport | None:
+        """Memory of every device; null without memory events."""
+        return trace_memory(self.trace, self.timelines.classes, self.top)
 
     @cached_property
     def graph(self) -> Graph | None:

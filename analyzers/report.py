@@ -17,6 +17,7 @@ from profsuite.analyzers.findings import findings
 from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
+from profsuite.analyzers.memory.model import MemoryReport
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "memory", "health")
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -74,7 +75,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``verdict`` is one or two plain sentences: what holds the job back, its numbers, what to do.  ``findings`` are
     sorted: gravest first, then by cost.  ``breakdown`` and ``idle`` have one row a device, empty without device
-    work.  A section that was not asked for is null.
+    work.  ``memory`` is null in a trace without memory events.  A section that was not asked for is null.
     """
 
     schema_version: int
@@ -90,6 +91,7 @@ class Report(Struct, frozen=True, kw_only=True):
     whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
+    memory: MemoryReport | None = None
     health: tuple[HealthRow, ...] | None
 
 
@@ -122,6 +124,7 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
+        memory=analysis.memory if "memory" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
 

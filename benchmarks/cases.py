@@ -52,6 +52,7 @@ class Sizes:
     fallback: int = 200
     analyze: int = 650
     """2 million events."""
+    snapshot: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +287,28 @@ def stages(bench: Bench) -> list[Row]:
     return [row(name, "s", [run.said["stages"][name] for run in runs]) for name in runs[0].said["stages"]]
 
 
+def snapshot(bench: Bench) -> list[Row]:
+    """Read a memory snapshot of 1 GB on one core, and the report on it; memory against the size of the file."""
+    source = bench.inputs.snapshot(bench.sizes.snapshot)
+    source.warm()
+    runs = bench.tasks("snapshot", source, num_cores=1)
+    base = peaks(bench.tasks("snapshot", bench.inputs.snapshot(1), num_cores=1))
+    return [
+        Row("entries", "M", source.num_events / 1e6),
+        row("read", "s", seconds(runs)),
+        row("read", "GB/s", speeds(runs, source)),
+        row("report", "s", [run.said["analysis_seconds"] for run in runs]),
+        row("peak memory", "MB", peaks(runs)),
+        row(
+            "above that of a small one, of the file's size",
+            "x",
+            [max(0.0, peak - statistics.median(base)) * 1e6 / source.num_bytes for peak in peaks(runs)],
+            Need("at most", 4),
+        ),
+    ]
+
+
 CASES: dict[str, Callable[[Bench], list[Row]]] = {
-    case.__name__: case for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages)
+    case.__name__: case
+    for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages, snapshot)
 }

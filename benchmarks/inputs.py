@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GENERATOR = Path(__file__).with_name("gen_trace.py")
+SNAPSHOTS = Path(__file__).with_name("gen_snapshot.py")
 BIG_MB = 100
 LAYERS = 240
 """Of the model in big traces: 72,000 events a step, as in recorded ones.  The generator's 24 would make
@@ -54,6 +55,17 @@ class Inputs:
             building.rename(folder)
         facts = json.loads(truth.read_text("utf-8"))
         return Input(path, path.stat().st_size, int(facts["ranks"][0]["events"]))
+
+    def snapshot(self, size_mb: int) -> Input:
+        """A generated memory snapshot of ``size_mb`` MB; its events are the entries of the history."""
+        folder = self.folder / f"snapshot_{size_mb}mb"
+        path, truth = folder / "snapshot.pickle", folder / "truth.json"
+        if not truth.is_file():  # written last
+            print(f"generating a snapshot of {size_mb} MB, once", flush=True)
+            command = [sys.executable, str(SNAPSHOTS), "--size-mb", str(size_mb), "--out", str(folder)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        facts = json.loads(truth.read_text("utf-8"))
+        return Input(path, path.stat().st_size, int(facts["entries"]))
 
     def gzipped(self, size_mb: int) -> Input:
         """The same trace as gzip, level 6."""

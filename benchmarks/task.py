@@ -101,11 +101,41 @@ def stages(args: argparse.Namespace) -> Facts:
     seconds["assemble"] -= seconds["nest"]
     analysis = Analysis(trace)
     # in this order, so that a stage's time does not hold that of one it builds on
-    for name in ("work", "timelines", "breakdown", "idle", "host", "steps", "ops", "kernels", "graph", "replays"):
+    for name in (
+        "work",
+        "timelines",
+        "breakdown",
+        "idle",
+        "host",
+        "steps",
+        "ops",
+        "kernels",
+        "memory",
+        "graph",
+        "replays",
+    ):
         timed(f"analyze: {name}", lambda name=name: getattr(analysis, name))()
     timed("analyze: findings", findings)(analysis)
     timed("analyze: verdict", verdict)(analysis)
     return {"stages": seconds, "num_events": num_events}
+
+
+def snapshot(args: argparse.Namespace) -> Facts:
+    """Read a memory snapshot, and all that is said of it."""
+    from profsuite.analyzers.memory.snapshot import snapshot_memory
+    from profsuite.trace.readers.snapshot import read_snapshot
+
+    start = time.perf_counter()
+    read = read_snapshot(args.path)
+    middle = time.perf_counter()
+    report = snapshot_memory(read)
+    return {
+        "seconds": middle - start,
+        "analysis_seconds": time.perf_counter() - middle,
+        "num_events": read.num_rows("entry"),
+        "num_bytes": read.num_bytes,
+        "peak_bytes": report.devices[0].peak.allocated_bytes,
+    }
 
 
 def critical_path(args: argparse.Namespace) -> Facts:
@@ -144,7 +174,7 @@ def versions(_: argparse.Namespace) -> Facts:
     return found
 
 
-TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, critical_path, versions)}
+TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, critical_path, snapshot, versions)}
 
 
 def main() -> None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "memory", "health")
 PIPE_WIDTH = 100
+GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
+"""Severities that make --fail-on fail."""
 
 
 def section_list(text: str) -> tuple[str, ...]:
@@ -68,7 +70,8 @@ def command(
 ) -> None:
     """Say what holds a job back, and what to do about it.
 
-    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.
+    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.  A memory snapshot or
+    timeline is answered as by profsuite memory.
     """
     from msgspec.structs import replace
 
@@ -77,7 +80,16 @@ def command(
     from profsuite.cli.loading import expand, load_one, write
     from profsuite.errors import TraceError
     from profsuite.exporters.ranks import Unreadable
+    from profsuite.trace.memory_timeline import memory_kind
 
+    if len(paths) == 1 and (kind := memory_kind(paths[0])) is not None:
+        from profsuite.cli import memory
+
+        answer = memory.of_file(paths[0], kind, top, options.get("max_unpacked"))
+        memory.show(answer, form, output, color)
+        if any(finding.severity in GRAVE.get(fail_on or "", ()) for finding in answer.findings or ()):
+            raise click.exceptions.Exit(FINDINGS)
+        return
     files = expand(paths, ranks)
     reports: list[Report] = []
     unreadable: list[Unreadable] = []
@@ -90,7 +102,7 @@ def command(
             complain(str(error))
             why = one_line(str(error)).removeprefix(f"{file.path}: ")
             unreadable.append(Unreadable(rank=file.rank, source=file.path, error=why))
-    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
+    grave = GRAVE.get(fail_on or "", ())
     failed = any(finding.severity in grave for report in reports for finding in report.findings or ())
     if reports:
         style: dict[str, Any] = {}
