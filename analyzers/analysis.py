@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.collectives import Collectives, collectives
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
@@ -71,6 +72,11 @@ class Analysis:
     def kernels(self) -> KernelTable:
         """The kernels that take most time."""
         return kernels(self.trace, self.top)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The rank's collectives."""
+        return collectives(self)
 
     @cached_property
     def main(self) -> int | None:

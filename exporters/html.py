@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.sections.words import PAGE
 from profsuite.exporters.units import percent
 
@@ -55,16 +57,30 @@ def render(report: Report, *, only: Collection[str] | None = None) -> str:
 
 
 def render_ranks(
-    reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), only: Collection[str] | None = None
+    reports: Sequence[Report],
+    *,
+    unreadable: Sequence[Unreadable] = (),
+    job: JobReport | None = None,
+    only: Collection[str] | None = None,
 ) -> str:
-    """One document: a table of all ranks and a line on each, then each rank's report."""
+    """One document: what the ranks say together, a table of all and a line on each, then each rank's report."""
     title = ranks_title(reports, unreadable)
-    body = [f"<h1>{title}</h1>", *_table(ranks_table(reports, unreadable))]
+    body = [f"<h1>{title}</h1>"]
+    if (verdict := job_verdict(job, only)) is not None:
+        body.append(f'<p class="verdict">{_text(verdict)}</p>')
+    body += _table(ranks_table(reports, unreadable))
     lines = [
         f"<li><strong>{_text(label)}:</strong> {_text(text)}</li>"
         for label, text in rank_lines(reports, unreadable, only)
     ]
     body += ["<ul>", *lines, "</ul>"] if lines else []
+    if on_job := job_advice(job, reports, only):
+        body.append("<section>\n<h2>Findings</h2>")
+        for number, item in enumerate(on_job, 1):
+            body += _advice(number, item)
+        body.append("</section>")
+    for section in job_sections(job, only):
+        body += _section(section)
     for report in reports:
         body += ["<hr>", *_document(document(report, only), 2)]
     return _page(title, body)

@@ -82,8 +82,15 @@ def communication_rows(analysis: Analysis) -> NDArray[np.int64]:
 
 def communication_ns(analysis: Analysis, rows: NDArray[np.int64]) -> tuple[int, int]:
     """Union of the communication ``rows`` over all threads, and what of it no other op covers, ns."""
+    start, end = analysis.trace.array("slice", "ts"), analysis.trace.end
+    others = other_ops(analysis, rows)
+    communication = merge(start[rows], end[rows])
+    return length(communication), subtract_length(communication, merge(start[others], end[others]))
+
+
+def other_ops(analysis: Analysis, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which slices are ops that neither are one of the communication ``rows`` nor wait for one."""
     trace = analysis.trace
-    start, end = trace.array("slice", "ts"), trace.end
     others = analysis.timelines.classes == OP
     others[rows] = False
     # An op that communication runs in, on its own thread, waits for it.
@@ -93,5 +100,4 @@ def communication_ns(analysis: Analysis, rows: NDArray[np.int64]) -> tuple[int, 
         around = around[around >= 0]
         others[around] = False
         around = parent[around]
-    communication = merge(start[rows], end[rows])
-    return length(communication), subtract_length(communication, merge(start[others], end[others]))
+    return others
