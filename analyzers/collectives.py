@@ -11,7 +11,7 @@ import numpy as np
 
 from profsuite.analyzers.collective_places import Places, places
 from profsuite.analyzers.device_work import COMM, COMPUTE, NO_STREAM
-from profsuite.analyzers.findings.host_communication import communication_rows, other_ops
+from profsuite.analyzers.host_collectives import communication_rows, other_ops
 from profsuite.trace.intervals import covered, merge, subtract
 
 if TYPE_CHECKING:
@@ -142,6 +142,15 @@ class Collectives:
     def exposed_ns(self) -> Int64s:
         """What nothing hid of each, ns; time that two collectives share is the earlier one's: they sum to the union."""
         return covered(self.own_start, self.end, self.exposed)
+
+    @property
+    def shortest(self) -> Int64s:
+        """The shortest duration of each one's kind and size on this rank, ns: what the transfer takes at most."""
+        _, index = np.unique(np.stack((self.kind, self.num_bytes), axis=1), axis=0, return_inverse=True)
+        index = index.reshape(-1)
+        least = np.full(len(self), np.iinfo(np.int64).max, np.int64)
+        np.minimum.at(least, index, self.dur)
+        return least[index]
 
 
 def kind_of(name: str) -> str:

@@ -14,7 +14,7 @@ from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import Report
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Advice, Bars, Document, Section, Table
-from profsuite.exporters.names import shorten
+from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.sections import document
 from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
@@ -67,6 +67,19 @@ def render_ranks(
         console.print(_blank())
         console.rule(Text("" if report.rank is None else f"rank {report.rank}"), style="dim")
         _write(console, document(report, only))
+    return _text(console)
+
+
+def render_sections(
+    title: str, verdict: str, sections: Sequence[Section], *, width: int = 80, color: bool = False
+) -> str:
+    """A title, a verdict and sections as text."""
+    console = _console(width, color)
+    console.print(Text(title, style="bold underline"))
+    console.print(_blank())
+    console.print(Text(printable(verdict), style="bold"))
+    for section in sections:
+        _write_section(console, section)
     return _text(console)
 
 

@@ -17,7 +17,9 @@ from profsuite.analyzers.findings.host_bound import host_bound
 from profsuite.analyzers.findings.host_communication import host_communication
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.late_prefetch import late_prefetch
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.small_collectives import small_collectives
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
@@ -44,6 +46,8 @@ RULES: tuple[Rule, ...] = (
     host_bound,
     sync_in_loop,
     exposed_communication,
+    late_prefetch,
+    small_collectives,
     exposed_memcpy,
     kernel_bound,
     small_kernels,

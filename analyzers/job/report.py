@@ -278,7 +278,7 @@ def _notes(job: Job) -> list[str]:
     if by_name:
         notes.append(
             "Collectives without a process group in the traces are matched by order within kind and stream, as if all "
-            "ranks took part in each: torch 2.4 and later record groups and sizes of NCCL's."
+            "ranks took part in each; current releases of torch record groups and sizes."
         )
     typical = waits_median(job)
     loose = [

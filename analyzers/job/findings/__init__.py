@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.job.findings.collective_mismatch import collective_mismatch
+from profsuite.analyzers.job.findings.latency_bound import latency_bound
 from profsuite.analyzers.job.findings.missing_collective import missing_collective
 from profsuite.analyzers.job.findings.straggler import straggler
 
@@ -21,7 +22,7 @@ class JobRule(Protocol):
         ...
 
 
-RULES: tuple[JobRule, ...] = (straggler, missing_collective, collective_mismatch)
+RULES: tuple[JobRule, ...] = (straggler, missing_collective, collective_mismatch, latency_bound)
 """Every kind, in the order in which equals are listed."""
 
 

@@ -16,7 +16,7 @@ import click
 from profsuite import __version__
 from profsuite.errors import ProfsuiteError
 
-COMMANDS = ("record", "analyze", "info", "convert", "query", "doctor", "completion")
+COMMANDS = ("record", "analyze", "info", "convert", "query", "hang", "doctor", "completion")
 """Every command; each lives in the module of its name, as the attribute ``command``."""
 
 FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
