@@ -191,7 +191,8 @@ def _host_marks(analysis: Analysis) -> Int64s:
     names = trace.words("slice", "name")
     host = np.array([bool(_HOST_BACKEND.match(name)) for name in names] or [False])
     rows = rows[host[trace.array("slice", "name")[rows]]]
-    return rows[np.argsort(trace.array("slice", "ts")[rows], kind="stable")]
+    ordered: Int64s = rows[np.argsort(trace.array("slice", "ts")[rows], kind="stable")]
+    return ordered
 
 
 def _metadata_rows(trace: Trace, ids: Int64s, op_ids: Int64s) -> Int64s:
@@ -324,7 +325,8 @@ class _Fields:
         codes = np.stack([code for code, _ in columns], axis=1)
         distinct, index = np.unique(codes, axis=0, return_inverse=True)
         configured: dict[str, tuple[int, ...]] | None = None
-        groups, numbers = [], []
+        groups: list[Group] = []
+        numbers: list[int] = []
         for row in distinct.tolist():
             name, description, text = (words[c] if c >= 0 else None for c, (_, words) in zip(row, columns, strict=True))
             ranks = None if text is None else parse_ranks(text)

@@ -37,7 +37,7 @@ def communication_ns(analysis: Analysis, rows: NDArray[np.int64]) -> tuple[int, 
 def other_ops(analysis: Analysis, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which slices are ops that neither are one of the communication ``rows`` nor wait for one."""
     trace = analysis.trace
-    others = analysis.timelines.classes == OP
+    others: NDArray[np.bool_] = analysis.timelines.classes == OP
     others[rows] = False
     # An op that communication runs in, on its own thread, waits for it.
     parent = trace.array("slice", "parent_id")

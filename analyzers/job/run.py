@@ -63,8 +63,8 @@ def _outcome(file: RankFile, trace: Trace, top: int, only: Collection[str] | Non
     analysis = Analysis(trace, top)
     summary = None if trace.info.rank is None else summarise(analysis, only)
     report = report_of(analysis, only) if summary is None else summary.report
-    kinds, counts = (trace.health.column(name).to_pylist() for name in ("kind", "count"))
-    return Outcome(file, report, summary, None, tuple(zip(kinds, counts, strict=True)))
+    health = tuple((str(row["kind"]), int(row["count"])) for row in trace.health.to_pylist())
+    return Outcome(file, report, summary, None, health)
 
 
 def examine_all(
@@ -119,14 +119,16 @@ def _on_cluster(files: Sequence[RankFile], scheduler: str, done: Done, **options
     except ImportError as error:
         raise MissingExtraError("--scheduler needs Dask: pip install 'profsuite[distributed]'") from error
     try:
-        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        connect: Any = Client
+        client = connect(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ProfsuiteError(f"{scheduler}: no scheduler answers there ({type(error).__name__})") from error
     with client:
         # A worker's own folder is another one: whole paths.
         work = partial(_examine_apart, threads=1, **options)
         futures = [client.submit(work, file, location=_whole(file.path), pure=False) for file in files]
-        for count, _ in enumerate(as_completed(futures), 1):
+        finished: Any = as_completed
+        for count, _ in enumerate(finished(futures), 1):
             done(count, len(files))
         return [future.result() for future in futures]
 

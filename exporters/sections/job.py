@@ -29,8 +29,10 @@ ROLES = {
 
 
 def job_verdict(job: JobReport | None, only: Collection[str] | None) -> str | None:
-    """The job's verdict, where it was asked for."""
-    return printable(job.verdict) if job is not None and (only is None or "verdict" in only) else None
+    """The job's verdict, where it was asked for and there is something that the ranks have in common."""
+    if job is None or not job.num_collectives or (only is not None and "verdict" not in only):
+        return None
+    return printable(job.verdict)
 
 
 def job_advice(job: JobReport | None, reports: Sequence[Report], only: Collection[str] | None) -> tuple[Advice, ...]:

@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.analyze_job("run/")`` what the ranks of a job say together;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
@@ -11,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.job.report import JobReport
+    from profsuite.analyzers.job.run import analyze_job
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "JobReport",
     "MissingExtraError",
     "ProfsuiteError",
     "Report",
@@ -30,6 +34,7 @@ __all__ = [
     "TraceError",
     "__version__",
     "analyze",
+    "analyze_job",
     "annotate",
     "find_ranks",
     "load",
@@ -40,6 +45,8 @@ __all__ = [
 _HOME = {
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
+    "JobReport": "profsuite.analyzers.job.report",
+    "analyze_job": "profsuite.analyzers.job.run",
     "MissingExtraError": "profsuite.errors",
     "ProfsuiteError": "profsuite.errors",
     "SelectionError": "profsuite.errors",

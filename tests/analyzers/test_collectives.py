@@ -117,7 +117,9 @@ def test_marks_of_nccl_only_say_that_it_was_enqueued(job):
 
 
 def test_the_users_line_and_dtensors(job):
-    job.python("train.py(9): step", 0, 100).python("torch/distributed/tensor/_redistribute.py(210): redistribute", 5, 90)
+    job.python("train.py(9): step", 0, 100).python(
+        "torch/distributed/tensor/_redistribute.py(210): redistribute", 5, 90
+    )
     job.op("_c10d_functional::all_gather_into_tensor", 10, 50).launch(20, 5, 1)
     job.kernel(40, 10, 1, name="ncclDevKernel_AllGather")
     job.python("model.py(3): forward", 200, 50).op("c10d::allreduce_", 205, 40).launch(210, 5, 2)

@@ -95,8 +95,7 @@ def _total_bytes(files: Sequence[RankFile]) -> float:
 
 def warn_of_faults(trace: Trace) -> None:
     """One line on stderr if the trace's file was faulty."""
-    kinds, counts = trace.health.column("kind").to_pylist(), trace.health.column("count").to_pylist()
-    warn_of(trace.info.source, zip(kinds, counts, strict=True))
+    warn_of(trace.info.source, ((row["kind"], row["count"]) for row in trace.health.to_pylist()))
 
 
 def warn_of(source: str, health: Iterable[tuple[str, int]]) -> None:

@@ -50,11 +50,11 @@ def _run(data: bytes) -> Any:
                 raise TraceError(f"is a pickle nested deeper than {DEEPEST} containers")
             marks.append(len(stack))
         elif name in _PUT:
-            memo[argument] = stack[-1]
+            memo[int(argument or 0)] = stack[-1]
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in _GET:
-            stack.append(memo[argument])
+            stack.append(memo[int(argument or 0)])
         elif name in _TUPLE:
             stack[-_TUPLE[name] :] = [tuple(stack[-_TUPLE[name] :])]
         elif name in ("TUPLE", "LIST", "DICT"):
