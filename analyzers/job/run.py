@@ -128,7 +128,7 @@ def _on_cluster(files: Sequence[RankFile], scheduler: str, done: Done, **options
         work = partial(_examine_apart, threads=1, **options)
         futures = [client.submit(work, file, location=_whole(file.path), pure=False) for file in files]
         finished: Any = as_completed
-        for count, _ in enumerate(finished(futures), 1):
+        for count, _ in enumerate(finished(futures, loop=client.loop), 1):
             done(count, len(files))
         return [future.result() for future in futures]
 

@@ -47,13 +47,16 @@ def job_verdict(job: Job) -> str:
 def blamed(job: Job) -> int | None:
     """Index of the rank that costs the others clearly more than its share; null where none does.
 
-    It causes 40 % of all waiting and at least twice its even share; of two ranks 75 %, of three 67 %.
+    It causes 40 % of all waiting and is last at 40 % of the collectives, and at least twice its even share of both;
+    of two ranks 75 %, of three 67 %.  So a single pause makes no straggler.
     """
-    caused = job.waits.matrix.sum(axis=1)
+    caused, last = job.waits.matrix.sum(axis=1), job.waits.last
     if job.straggler is None:
         return None
-    share = caused[job.straggler] / caused.sum()
-    return job.straggler if share >= min(0.75, max(0.4, 2 / job.size)) else None
+    much = min(0.75, max(0.4, 2 / job.size))
+    share_of_waiting = caused[job.straggler] / caused.sum()
+    share_of_times = (last == job.straggler).sum() / (last >= 0).sum()
+    return job.straggler if min(share_of_waiting, share_of_times) >= much else None
 
 
 def reasons(job: Job, n: int) -> list[tuple[str, float, float]]:

@@ -42,6 +42,10 @@ def test_straggler_not_where_ranks_take_turns(ranks):
     assert found(uneven(ranks, lambda rank, seq: 30 if seq % 3 == rank else 0), "straggler") is None
 
 
+def test_straggler_not_for_a_single_pause(ranks):
+    assert found(uneven(ranks, lambda rank, seq: 900 if (rank, seq) == (1, 4) else 0), "straggler") is None
+
+
 def test_straggler_not_where_nobody_waits_long(ranks):
     assert found(uneven(ranks, lambda rank, _: 2 if rank == 1 else 0), "straggler") is None
 
