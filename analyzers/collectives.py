@@ -180,7 +180,7 @@ def collectives(analysis: Analysis) -> Collectives:
     ops = other_ops(analysis, everything)
     compute = merge(trace.array("slice", "ts")[ops], trace.end[ops])
     absent = np.full(len(ids), -1, np.int64)
-    rows = np.stack((_flight_rows(trace, ids), absent))
+    rows = np.stack((_called_rows(trace, ids), absent))
     return _built(trace, ids, ids, absent, np.zeros(len(ids), np.int64), compute, rows, False)
 
 
@@ -202,20 +202,29 @@ def _metadata_rows(trace: Trace, ids: Int64s, op_ids: Int64s) -> Int64s:
     return np.stack((row_of[ids], row_of[op_ids]))
 
 
-def _flight_rows(trace: Trace, ids: Int64s) -> Int64s:
-    """Rows of ``collective`` from the flight recorder for the host's marks: in order, where they are as many."""
+def _called_rows(trace: Trace, ids: Int64s) -> Int64s:
+    """Rows of ``collective`` for the host's marks: those of the calls, in order, where there are as many of a kind.
+
+    A mark runs on a thread of its own and has no other tie to its call.  Where the calls do not tell, the flight
+    recorder's entries may.
+    """
     found = np.full(len(ids), -1, np.int64)
     slices = trace.array("collective", "slice_id")
     if not len(slices) or not len(ids):
         return found
-    names, name = trace.words("slice", "name"), trace.array("slice", "name")
+    names, name, start = trace.words("slice", "name"), trace.array("slice", "name"), trace.array("slice", "ts")
     kinds = {code: kind_of(names[code]) for code in np.unique(name[np.concatenate((ids, slices))]).tolist()}
-    rows = np.argsort(trace.array("slice", "ts")[slices], kind="stable")
-    of_row, of_mark = (np.array([kinds[c] for c in name[i].tolist()]) for i in (slices[rows], ids))
-    for kind in set(kinds.values()):
-        mine, theirs = np.flatnonzero(of_mark == kind), rows[of_row == kind]
-        if len(mine) == len(theirs):
-            found[mine] = theirs
+    recorded = np.array([word == "flight_recorder" for word in trace.words("slice", "category")])
+    from_flight = recorded[trace.array("slice", "category")[slices]]
+    of_mark = np.array([kinds[code] for code in name[ids].tolist()])
+    for source in (from_flight, ~from_flight):
+        rows = np.flatnonzero(source)
+        rows = rows[np.argsort(start[slices[rows]], kind="stable")]
+        of_row = np.array([kinds[code] for code in name[slices[rows]].tolist()])
+        for kind in set(of_mark.tolist()):
+            mine, theirs = np.flatnonzero(of_mark == kind), rows[of_row == kind]
+            if len(mine) == len(theirs):
+                found[mine] = theirs
     return found
 
 

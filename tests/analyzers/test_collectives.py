@@ -111,6 +111,18 @@ def test_gloo_is_told_by_its_marks(job):
     assert c.exposed_ns.tolist() == [30_000]
 
 
+def test_gloo_s_calls_tell_what_its_marks_do_not(job):
+    for at, seq in ((0, 4), (100, 5)):
+        job.op("c10d::allreduce_", at, 10, **ALL_REDUCE | {"Seq": seq})
+        job.slice("user_annotation", "gloo:all_reduce", at + 5, 60, 2)
+        # the flight recorder has them once more
+        job.slice("flight_recorder", "gloo:all_reduce", at, 0, 9, **ALL_REDUCE | {"Seq": 90 + seq})
+    job.slice("user_annotation", "gloo:broadcast", 300, 5, 2)
+    c = Analysis(job.trace()).collectives
+    assert c.sequence.tolist() == [4, 5, NONE]
+    assert c.num_bytes.tolist() == [2000, 2000, NONE]
+
+
 def test_marks_of_nccl_only_say_that_it_was_enqueued(job):
     job.mark("nccl:all_reduce", 0, 10).op("aten::mm", 20, 30)
     assert len(Analysis(job.trace()).collectives) == 0
