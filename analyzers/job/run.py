@@ -74,25 +74,28 @@ def examine_all(
     scheduler: str | None = None,
     done: Done | None = None,
     max_memory: int | None = None,
+    threads: int | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """``examine`` for each file, in the order of ``files``; the results do not depend on where it ran.
 
     ``jobs`` processes share ``max_memory`` (bytes) and the cores; each holds one trace at a time.  With ``scheduler``
     (``tcp://host:8786``) the workers of a Dask cluster do it, which must see the files under the same paths.
+    ``threads`` read a file (default: the cores over ``jobs``; on a cluster 1).
     """
     notify = done or (lambda _done, _all: None)
     if scheduler is not None:
-        return _on_cluster(files, scheduler, notify, max_memory=max_memory, **options)
+        return _on_cluster(files, scheduler, notify, max_memory=max_memory, threads=threads or 1, **options)
     jobs = max(1, min(jobs, len(files)))
     if jobs == 1:
         found = []
         for file in files:
-            found.append(examine(file, max_memory=max_memory, **options))
+            found.append(examine(file, max_memory=max_memory, threads=threads, **options))
             notify(len(found), len(files))
         return found
     share = None if max_memory is None else max_memory // jobs
-    work = partial(_examine_apart, max_memory=share, threads=max(1, (os.cpu_count() or 1) // jobs), **options)
+    threads = threads or max(1, (os.cpu_count() or 1) // jobs)
+    work = partial(_examine_apart, max_memory=share, threads=threads, **options)
     # Not forked: this process may have threads that hold locks.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
@@ -125,7 +128,7 @@ def _on_cluster(files: Sequence[RankFile], scheduler: str, done: Done, **options
         raise ProfsuiteError(f"{scheduler}: no scheduler answers there ({type(error).__name__})") from error
     with client:
         # A worker's own folder is another one: whole paths.
-        work = partial(_examine_apart, threads=1, **options)
+        work = partial(_examine_apart, **options)
         futures = [client.submit(work, file, location=_whole(file.path), pure=False) for file in files]
         finished: Any = as_completed
         for count, _ in enumerate(finished(futures, loop=client.loop), 1):
