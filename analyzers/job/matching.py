@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]
 
 SEND, RECV, SEND_RECV = KINDS.index("send"), KINDS.index("recv"), KINDS.index("send_recv")
+LOOSE = (SEND, RECV, SEND_RECV, KINDS.index("coalesced"))
+"""Kinds in which not every rank of the group need take part, and whose numbers may count something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class MatchedGroup:
     """Ranks that communicate with each other; ``ranks`` is null where no file names them.
 
     ``by_sequence`` says that its collectives are matched by their sequence numbers, else by order.  ``pair`` is the
-    sender and the receiver of point-to-point operations, which are matched by themselves.
+    sender and the receiver of point-to-point operations, which are matched by themselves; ``loose`` marks those whose
+    peers no file names.
     """
 
     name: str | None
@@ -37,6 +40,7 @@ class MatchedGroup:
     ranks: tuple[int, ...] | None
     by_sequence: bool
     pair: tuple[int, int] | None = None
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def match(summaries: Sequence[RankSummary]) -> Matches:
 
     Order counts anew in each step where all ranks recorded the same steps.  Collectives of which only the name is
     known are matched by order within (kind, stream).  A send and its receive are matched by order within (sender,
-    receiver).
+    receiver); where their peers are not named, in order, and only if all ranks have equally many.
     """
     grouping = _Grouping(summaries)
     rank, group, kind, key, place = [], [], [], [], []
@@ -99,7 +103,8 @@ def match(summaries: Sequence[RankSummary]) -> Matches:
         group.append(g)
         two_sided = grouping.paired[g]
         kind.append(np.where(sequenced, 0, np.where(two_sided, SEND_RECV, c.kind)).astype(np.int64))
-        key.append(np.where(sequenced, c.sequence, c.step if by_step else 0))
+        order = c.step if by_step else np.zeros(len(c), np.int64)
+        key.append(np.where(sequenced, c.sequence, np.where(grouping.apart[g], n, order)))
         place.append(np.arange(len(c)))
     n_ranks = len(summaries)
     r, g, k, q, row = (np.concatenate(parts).astype(np.int64) for parts in (rank, group, kind, key, place))
@@ -160,18 +165,25 @@ class _Grouping:
             missing[numbers[summary.collectives.sequence == NONE]] = True
         named = np.array([group.name is not None or group.ranks is not None for group in self._groups] + [False])
         self.paired = np.array([group.pair is not None for group in self._groups] + [False])
-        self.sequenced = named & ~missing & ~self.paired
+        loose = np.array([group.loose for group in self._groups] + [False])
+        self.sequenced = named & ~missing & ~self.paired & ~loose
+        self.apart = loose & self._uneven()
 
     def groups_of(self, n: int) -> Int64s:
         """The number of the group of each collective of a rank."""
         return self._of_rank[n]
 
+    def _uneven(self) -> NDArray[np.bool_]:
+        """Which groups do not have equally many collectives on all ranks that have any."""
+        counts = [np.bincount(numbers, minlength=len(self._groups) + 1) for numbers in self._of_rank]
+        some = np.stack(counts) if counts else np.zeros((1, len(self._groups) + 1), np.int64)
+        least = np.where(some > 0, some, np.iinfo(np.int64).max).min(axis=0)
+        uneven: NDArray[np.bool_] = some.max(axis=0) > least
+        return uneven
+
     def groups(self) -> tuple[MatchedGroup, ...]:
         """All groups by number."""
-        return tuple(
-            MatchedGroup(g.name, g.description, g.ranks, bool(self.sequenced[i]), g.pair)
-            for i, g in enumerate(self._groups)
-        )
+        return tuple(replace(g, by_sequence=bool(self.sequenced[i])) for i, g in enumerate(self._groups))
 
     def _number(self, summary: RankSummary) -> Int64s:
         c = summary.collectives
@@ -183,27 +195,30 @@ class _Grouping:
             np.where(c.group < 0, c.stream, -1),
             np.where(p2p, c.source_rank, -1),
             np.where(p2p, c.destination_rank, -1),
+            np.where(np.isin(c.kind, LOOSE) & ~p2p, c.kind, 0),
         )
         distinct, index = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         numbers = [self._register(c.groups, *row) for row in distinct.tolist()]
         return np.array(numbers, np.int64)[index.reshape(-1)] if numbers else np.zeros(0, np.int64)
 
-    def _register(self, groups: tuple[Group, ...], g: int, kind: int, stream: int, source: int, target: int) -> int:
+    def _register(
+        self, groups: tuple[Group, ...], g: int, kind: int, stream: int, source: int, target: int, loose: int
+    ) -> int:
         pair = (source, target) if source >= 0 else None
         group = groups[g] if g >= 0 else None
         name = group.name if group is not None else None
         ranks = group.ranks if group is not None else None
         key: Key
         if group is None:
-            key = ("unnamed", kind, stream, pair)
+            key = ("unnamed", kind, stream, pair, loose)
         elif ranks is not None:
-            key = (ranks, name if ranks in self._named else "", pair)
+            key = (ranks, name if ranks in self._named else "", pair, loose)
         else:
-            key = ("unknown ranks", name, group.description, pair)
+            key = ("unknown ranks", name, group.description, pair, loose)
         if key not in self._numbers:
             self._numbers[key] = len(self._groups)
             description = group.description if group is not None else None
-            self._groups.append(MatchedGroup(name, description, pair or ranks, False, pair))
+            self._groups.append(MatchedGroup(name, description, pair or ranks, False, pair, loose > 0))
         return self._numbers[key]
 
 

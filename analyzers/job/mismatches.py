@@ -86,8 +86,10 @@ def _missing(summaries: Sequence[RankSummary], matches: Matches) -> Iterator[Mis
         groups_seen = np.zeros(len(matches.groups), bool)
         groups_seen[matches.group[here]] = True
         # a pair's other side may be on a stream, or in a time, that was not recorded
-        whole = ~groups_seen & np.array([g.ranks is not None and g.pair is None for g in matches.groups])
+        strict = np.array([g.pair is None and not g.loose for g in matches.groups])
+        whole = ~groups_seen & strict & np.array([g.ranks is not None for g in matches.groups])
         lacks = member[:, n] & ~here & (inside | (whole[matches.group] & bool(len(summaries[n].collectives))))
+        lacks &= ~np.array([g.loose for g in matches.groups])[matches.group]
         for g in np.unique(matches.group[lacks]).tolist():
             rows = np.flatnonzero(lacks & (matches.group == g))
             others = [matches.ranks[i] for i in np.flatnonzero(present[rows[0]]).tolist()]
@@ -120,7 +122,7 @@ def _out_of_order(summaries: Sequence[RankSummary], matches: Matches) -> Iterato
     """Groups without sequence numbers in which a rank calls matched collectives in another order than the first."""
     for g, group in enumerate(matches.groups):
         rows = np.flatnonzero(matches.group == g)
-        if group.by_sequence or group.pair is not None or len(np.unique(matches.lane[rows])) < 2:
+        if group.by_sequence or group.pair is not None or group.loose or len(np.unique(matches.lane[rows])) < 2:
             continue
         order: dict[int, NDArray[np.int64]] = {}
         for n in range(len(matches.ranks)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from profsuite.analyzers.job.matching import match
+from profsuite.analyzers.job.mismatches import mismatches
 
 
 def matched(found):
@@ -80,6 +81,27 @@ def test_a_send_meets_its_receive(ranks):
     assert rows == [[100, 102, None], [None, 200, 205]]
     assert [group.pair for group in m.groups] == [(0, 1), (1, 2)]
     assert m.member.tolist() == [[True, True, False], [False, True, True]]
+
+
+def test_sends_without_peers_are_matched_only_if_all_have_equally_many(ranks):
+    job = ranks(3)
+    for rank, times in ((0, 1), (1, 2), (2, 1)):
+        for i in range(times):
+            # a pipeline's number counts sends and receives: it means nothing beside the collectives' numbers
+            job.add(rank, 100 + 50 * i, 10, "coalesced", seq=i + 1)
+        job.add(rank, 400, 10, seq=1)
+    rows, m = matched(job)
+    assert sorted(map(str, rows)) == sorted(
+        map(str, [[100, None, None], [None, 100, None], [None, 150, None], [None, None, 100], [400, 400, 400]])
+    )
+    assert mismatches(job.summaries(), m) == ()
+
+
+def test_sends_without_peers_in_even_numbers(ranks):
+    job = ranks(2)
+    for rank in (0, 1):
+        job.add(rank, 100 + rank, 10, "coalesced", seq=5 - rank).add(rank, 200 + rank, 10, "coalesced", seq=7)
+    assert matched(job)[0] == [[100, 101], [200, 201]]
 
 
 def test_groups_of_some_ranks(ranks):
