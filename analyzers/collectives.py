@@ -12,6 +12,7 @@ import numpy as np
 from profsuite.analyzers.collective_places import Places, places
 from profsuite.analyzers.device_work import COMM, COMPUTE, NO_STREAM
 from profsuite.analyzers.host_collectives import communication_rows, other_ops
+from profsuite.analyzers.ranking import distinct_rows
 from profsuite.trace.intervals import covered, merge, subtract
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ class Collectives:
     @property
     def shortest(self) -> Int64s:
         """The shortest duration of each one's kind and size on this rank, ns: what the transfer takes at most."""
-        _, index = np.unique(np.stack((self.kind, self.num_bytes), axis=1), axis=0, return_inverse=True)
-        index = index.reshape(-1)
+        _, index = distinct_rows(self.kind, self.num_bytes)
         least = np.full(len(self), np.iinfo(np.int64).max, np.int64)
         np.minimum.at(least, index, self.dur)
         return least[index]
@@ -330,13 +330,12 @@ class _Fields:
     def groups(self) -> tuple[NDArray[np.int32], tuple[Group, ...]]:
         """The group of each as an index of the groups, -1 where no row names one."""
         columns = [self.text(c) for c in ("group_name", "group_description", "group_ranks")]
-        codes = np.stack([code for code, _ in columns], axis=1)
-        distinct, index = np.unique(codes, axis=0, return_inverse=True)
+        first, index = distinct_rows(*(code for code, _ in columns))
         configured: dict[str, tuple[int, ...]] | None = None
         groups: list[Group] = []
         numbers: list[int] = []
-        for row in distinct.tolist():
-            name, description, text = (words[c] if c >= 0 else None for c, (_, words) in zip(row, columns, strict=True))
+        for row in first.tolist():
+            name, description, text = (words[code[row]] if code[row] >= 0 else None for code, words in columns)
             ranks = None if text is None else parse_ranks(text)
             if ranks is None and name is not None:
                 configured = configured_groups(self._trace) if configured is None else configured
@@ -344,7 +343,7 @@ class _Fields:
             numbers.append(len(groups) if name is not None or ranks is not None else -1)
             if numbers[-1] >= 0:
                 groups.append(Group(name, description, ranks))
-        return np.array(numbers, np.int32)[index.reshape(-1)] if len(codes) else np.zeros(0, np.int32), tuple(groups)
+        return np.array(numbers, np.int32)[index] if numbers else np.zeros(0, np.int32), tuple(groups)
 
 
 def parse_ranks(text: str) -> tuple[int, ...] | None:

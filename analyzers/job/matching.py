@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.collectives import KINDS, NONE
+from profsuite.analyzers.ranking import distinct_rows, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,12 +109,14 @@ def match(summaries: Sequence[RankSummary]) -> Matches:
         place.append(np.arange(len(c)))
     n_ranks = len(summaries)
     r, g, k, q, row = (np.concatenate(parts).astype(np.int64) for parts in (rank, group, kind, key, place))
-    # the n-th of a rank with the same group, kind and key
-    order = np.lexsort((row, q, k, g, r))
-    occurrence = np.empty(len(order), np.int64)
-    occurrence[order] = _within(_new(r[order], g[order], k[order], q[order]))
-    order = np.lexsort((r, occurrence, q, k, g))
-    new = _new(g[order], k[order], q[order], occurrence[order])
+    # One integer for group, kind and key sorts many times as fast as three; ranks and rows are in order already.
+    call = together(together(g, k), np.unique(q, return_inverse=True)[1])
+    order = np.argsort(together(r, call), kind="stable")
+    occurrence = np.empty(len(order), np.int64)  # of a rank's calls with the same group, kind and key
+    occurrence[order] = _within(_new(r[order], call[order]))
+    call = together(call, occurrence)
+    order = np.argsort(call, kind="stable")
+    new = _new(call[order])
     number = np.cumsum(new) - 1
     matrix = np.full((int(new.sum()), n_ranks), -1, np.int32)
     matrix[number, r[order]] = row[order]
@@ -197,9 +200,9 @@ class _Grouping:
             np.where(p2p, c.destination_rank, -1),
             np.where(np.isin(c.kind, LOOSE) & ~p2p, c.kind, 0),
         )
-        distinct, index = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        numbers = [self._register(c.groups, *row) for row in distinct.tolist()]
-        return np.array(numbers, np.int64)[index.reshape(-1)] if numbers else np.zeros(0, np.int64)
+        first, index = distinct_rows(*columns)
+        numbers = [self._register(c.groups, *(int(column[i]) for column in columns)) for i in first.tolist()]
+        return np.array(numbers, np.int64)[index] if numbers else np.zeros(0, np.int64)
 
     def _register(
         self, groups: tuple[Group, ...], g: int, kind: int, stream: int, source: int, target: int, loose: int

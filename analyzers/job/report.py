@@ -21,6 +21,7 @@ from profsuite.analyzers.job.mismatches import Mismatch, mismatches
 from profsuite.analyzers.job.summary import RankSummary
 from profsuite.analyzers.job.table import CollectiveRow, collective_table, kinds_of
 from profsuite.analyzers.job.waiting import Waiting, waiting
+from profsuite.analyzers.ranking import distinct_rows
 
 JOB_VERSION = 1
 
@@ -250,9 +251,9 @@ def _redistributions(job: Job) -> tuple[Redistribution, ...]:
     for n, summary in enumerate(job.summaries):
         c = summary.collectives
         rows = np.flatnonzero(c.redistribution)
-        codes, index = np.unique(np.stack((c.source[rows], c.kind[rows]), axis=1), axis=0, return_inverse=True)
-        for i, (source, kind) in enumerate(codes.tolist()):
-            mine = rows[index.reshape(-1) == i]
+        first, index = distinct_rows(c.source[rows], c.kind[rows])
+        for i, row in enumerate(rows[first].tolist()):
+            source, kind, mine = int(c.source[row]), int(c.kind[row]), rows[index == i]
             key = (c.sources[source] if source >= 0 else None, KINDS[kind])
             found = (len(mine), int(job.waits.exposed[n][mine].sum()))
             best[key] = max(best.get(key, (0, 0)), found)

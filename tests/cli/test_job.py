@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces" / "gpu_ddp_slow_rank"
@@ -50,7 +51,11 @@ def test_pages_have_it_too(run: Run, form: str) -> None:
 
 
 def test_json_has_a_job(run: Run) -> None:
-    job = json.loads(run("analyze", SAMPLE, "--format", "json").stdout)["job"]
+    from profsuite.exporters.json import schema
+
+    document = json.loads(run("analyze", SAMPLE, "--format", "json").stdout)
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    job = document["job"]
     assert (job["schema_version"], job["straggler"], job["num_complete"]) == (1, 2, 6)
     assert job["wait_matrix_ns"][2] == [16857200, 16832075, 0, 16354026]
     assert json.loads(run("analyze", SAMPLE, "--format", "json", "--only", "steps").stdout)["job"] is None
@@ -101,6 +106,26 @@ def test_files_that_are_no_ranks_of_one_job(run: Run, tmp_path: Path) -> None:
     out = json.loads(run("analyze", one, one, "--format", "json").stdout)
     assert out["job"] is None
     assert len(out["reports"]) == 2
+
+
+HOSTILE = "\x1b[31mevil\x07 <script>alert(1)</script> [red]x[/red] \u202e`|"
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown", "csv"])
+def test_hostile_names_of_groups(run: Run, tmp_path: Path, form: str) -> None:
+    for rank in (0, 1):
+        args = {"Collective name": "allreduce" if rank else HOSTILE, "Process Group Name": HOSTILE, "dtype": HOSTILE,
+                "Process Group Description": HOSTILE, "Process Group Ranks": "[0, 1]", "Seq": 1}  # fmt: skip
+        kernel = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 7, "ts": 5, "dur": 9}
+        head = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        (tmp_path / f"rank_{rank}.json").write_text(json.dumps(head | {"traceEvents": [kernel | {"args": args}]}))
+    done = run("analyze", tmp_path, "--format", form)
+    assert done.returncode == 0
+    assert "evil" in done.stdout
+    for bad in ("\x1b", "\x07", "\u202e"):
+        assert bad not in done.stdout
+    if form == "html":  # Markdown has it as code
+        assert "<script>" not in done.stdout
 
 
 def dump(folder: Path, rank: int, *states: str) -> None:
