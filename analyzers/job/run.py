@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures import as_completed as as_done
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
@@ -97,16 +99,25 @@ def examine_all(
     threads = threads or max(1, (os.cpu_count() or 1) // jobs)
     work = partial(_examine_apart, max_memory=share, threads=threads, **options)
     # Not forked: this process may have threads that hold locks.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
         try:
             futures = [pool.submit(work, file) for file in files]
             for count, future in enumerate(as_done(futures), 1):
                 future.result()
                 notify(count, len(files))
             return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise ProfsuiteError(
+                f"a process that read ranks died, perhaps for want of memory: fewer than --jobs {jobs}, or --max-memory"
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the process that has the pool: it tells the user, and the others end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _examine_apart(file: RankFile, **options: Any) -> Outcome:
@@ -118,7 +129,7 @@ def _examine_apart(file: RankFile, **options: Any) -> Outcome:
 
 def _on_cluster(files: Sequence[RankFile], scheduler: str, done: Done, **options: Any) -> list[Outcome]:
     try:
-        from distributed import Client, as_completed
+        from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
         raise MissingExtraError("--scheduler needs Dask: pip install 'profsuite[distributed]'") from error
     try:
@@ -133,7 +144,12 @@ def _on_cluster(files: Sequence[RankFile], scheduler: str, done: Done, **options
         finished: Any = as_completed
         for count, _ in enumerate(finished(futures, loop=client.loop), 1):
             done(count, len(files))
-        return [future.result() for future in futures]
+        try:
+            return [future.result() for future in futures]
+        except KilledWorker as error:
+            raise ProfsuiteError(
+                f"{scheduler}: workers died while they read a rank, perhaps for want of memory"
+            ) from error
 
 
 def _whole(path: str) -> str:

@@ -43,13 +43,27 @@ def test_a_pool_gives_what_one_process_gives(folder):
     assert serial[4].error.startswith(f"{folder}/rank_4.json: ")
 
 
+class Fatal:
+    """Ends the process that receives it."""
+
+    def __reduce__(self):
+        import os
+
+        return (os._exit, (9,))
+
+
+def test_a_process_that_dies(folder):
+    with pytest.raises(ProfsuiteError, match="a process that read ranks died"):
+        examine_all(find_ranks(folder), jobs=2, only=Fatal(), cache=False)
+
+
 def test_a_cluster_gives_what_one_process_gives(folder, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    monkeypatch.chdir(folder.parent)
-    relative = find_ranks(folder.name)  # a worker has another working folder
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, scheduler_port=0, protocol="tcp://"
+        n_workers=2, threads_per_worker=1, dashboard_address=None, scheduler_port=0, local_directory=folder.parent
     ) as cluster:
+        monkeypatch.chdir(folder.parent)  # a worker has another working folder
+        relative = find_ranks(folder.name)
         clustered = examine_all(relative, scheduler=cluster.scheduler_address, cache=False)
     assert told(clustered) == told(examine_all(relative, cache=False))
     assert [o.report.source for o in clustered if o.report] == [f"{folder.name}/rank_{r}.json.gz" for r in range(4)]
@@ -95,10 +109,9 @@ def test_what_is_no_job(folder):
 
 def test_options_reach_every_rank(folder):
     (folder / "rank_4.json").unlink()
-    for jobs in (1, 2):
-        outcomes = examine_all(find_ranks(folder), jobs=jobs, steps=(2, 3), cache=False)
-        assert [outcome.report.steps.count for outcome in outcomes] == [1] * 4
-    with pytest.raises(SelectionError):
+    outcomes = examine_all(find_ranks(folder), steps=(2, 3), cache=False)
+    assert [outcome.report.steps.count for outcome in outcomes] == [1] * 4
+    with pytest.raises(SelectionError, match="90"):
         examine_all(find_ranks(folder), jobs=2, steps=(90, 91), cache=False)
 
 
