@@ -142,8 +142,10 @@ def ranks(args: argparse.Namespace) -> Facts:
             outcomes = run.examine_all(files, jobs=args.jobs, threads=1, cache=False)
         report = analyze_summaries(run.summaries_of(outcomes) or [])
         seconds = time.perf_counter() - start
-    if report.straggler != 3 or report.num_complete != report.num_collectives:
-        raise AssertionError(f"rank {report.straggler} instead of 3, {report.num_complete} collectives complete")
+    truth = json.loads((Path(args.path) / "truth.json").read_text("utf-8"))["ranks"]
+    found = [rank.caused_ns for rank in report.ranks]
+    if found != [rank["caused_wait_ns"] for rank in truth] or report.num_complete != report.num_collectives:
+        raise AssertionError(f"{report.num_complete} of {report.num_collectives} collectives, ranks caused {found}")
     return {
         "seconds": seconds,
         "num_events": sum(outcome.report.trace.num_events for outcome in outcomes if outcome.report is not None),

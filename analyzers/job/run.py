@@ -108,7 +108,8 @@ def examine_all(
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise ProfsuiteError(
-                f"a process that read ranks died, perhaps for want of memory: fewer than --jobs {jobs}, or --max-memory"
+                f"one of {jobs} processes that read ranks died, perhaps for want of memory: fewer --jobs, or "
+                "--max-memory"
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -160,20 +161,21 @@ def analyze_job(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     ranks: list[int] | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
     scheduler: str | None = None,
     fabric: str | None = None,
     **options: Any,
 ) -> JobReport:
     """What the ranks of one job say together: a folder with one trace a rank, or the traces' paths.
 
-    ``ranks`` keeps only these; ``jobs`` processes read them (default: the cores); ``scheduler`` is the address of a
-    Dask cluster instead; ``fabric`` names what connects the ranks (of ``fabrics.FABRICS``); ``options`` are those of
+    ``ranks`` keeps only these; ``jobs`` processes read them (more than one: from a script whose work is under
+    ``if __name__ == "__main__"``, which they import); ``scheduler`` is the address of a Dask cluster instead;
+    ``fabric`` names what connects the ranks (of ``fabrics.FABRICS``); ``options`` are those of
     ``load``.  ``TraceError`` where a rank cannot be read, ``SelectionError`` where there are not two ranks, each once.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     files = [file for each in paths for file in find_ranks(each, ranks)]
-    outcomes = examine_all(files, jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, only=(), **options)
+    outcomes = examine_all(files, jobs=jobs, scheduler=scheduler, only=(), **options)
     for outcome in outcomes:
         if outcome.error is not None:
             raise TraceError(outcome.error)

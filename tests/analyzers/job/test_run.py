@@ -53,7 +53,7 @@ class Fatal:
 
 
 def test_a_process_that_dies(folder):
-    with pytest.raises(ProfsuiteError, match="a process that read ranks died"):
+    with pytest.raises(ProfsuiteError, match="one of 2 processes that read ranks died"):
         examine_all(find_ranks(folder), jobs=2, only=Fatal(), cache=False)
 
 
