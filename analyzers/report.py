@@ -20,6 +20,7 @@ from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
+from profsuite.analyzers.whatif.scenarios import Replays
 from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -86,6 +87,7 @@ class Report(Struct, frozen=True, kw_only=True):
     idle: tuple[IdleBreakdown, ...] | None
     host: HostBreakdown | None
     steps: StepSummary | None
+    whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
     health: tuple[HealthRow, ...] | None
@@ -121,6 +123,7 @@ def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report
         idle=analysis.idle if "idle" in wanted else None,
         host=analysis.host if "host" in wanted else None,
         steps=analysis.steps if "steps" in wanted else None,
+        whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,

@@ -25,6 +25,8 @@ def late_prefetch(analysis: Analysis) -> tuple[Finding, ...]:
 
     What counts of each is the exposed part of its transfer (the shortest of its size), at most the computation that
     ran before it while its stream was free.
+
+    Remedy: launch the next block's all-gather before this block's computation.
     """
     c = analysis.collectives
     prompt = (c.kind == KINDS.index("all_gather")) & (c.launched != NONE)
@@ -63,5 +65,6 @@ def late_prefetch(analysis: Analysis) -> tuple[Finding, ...]:
                 "launch less: torch.compile, larger batches. It costs the memory of one more block."
             ),
             cost_ns=cost,
+            counted_in=("exposed_communication",),
         ),
     )

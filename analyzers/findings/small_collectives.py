@@ -27,6 +27,8 @@ def small_collectives(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when many small collectives are exposed for 2 % of the window.
 
     Of each no more counts than the shortest of its kind and size took: the rest is waiting for other ranks.
+
+    Remedy: send more at a time.
     """
     c = analysis.collectives
     small = np.flatnonzero((c.num_bytes >= 0) & (c.num_bytes <= SMALL_BYTES))
@@ -65,5 +67,6 @@ def small_collectives(analysis: Analysis) -> tuple[Finding, ...]:
                 "_foreach-style flattening or coalescing around own collectives."
             ),
             cost_ns=cost,
+            counted_in=("exposed_communication",),
         ),
     )

@@ -2,6 +2,7 @@
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
 ``profsuite.analyze_job("run/")`` what the ranks of a job say together;
+``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
@@ -12,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.diff.report import DiffReport, diff
     from profsuite.analyzers.job.report import JobReport
     from profsuite.analyzers.job.run import analyze_job
     from profsuite.analyzers.report import Report, analyze
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DiffReport",
     "JobReport",
     "MissingExtraError",
     "ProfsuiteError",
@@ -36,6 +39,7 @@ __all__ = [
     "analyze",
     "analyze_job",
     "annotate",
+    "diff",
     "find_ranks",
     "load",
     "profile",
@@ -43,6 +47,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "DiffReport": "profsuite.analyzers.diff.report",
+    "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
     "JobReport": "profsuite.analyzers.job.report",
