@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.collectives import Collectives, collectives
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_calls import OP
@@ -93,6 +94,11 @@ class Analysis:
     def memory(self) -> MemoryReport | None:
         """Memory of every device; null without memory events."""
         return trace_memory(self.trace, self.timelines.classes, self.top)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The rank's collectives."""
+        return collectives(self)
 
     @cached_property
     def graph(self) -> Graph | None:

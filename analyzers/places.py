@@ -23,6 +23,12 @@ def thread_label(trace: Trace, track_id: int) -> str:
     return str(name) if name else f"thread {tid}"
 
 
+def is_user_frame(name: str) -> bool:
+    """Whether a slice of this name is a Python frame of the user's own code."""
+    frame = _FRAME.match(name)
+    return frame is not None and not _LIBRARY.search(frame["file"])
+
+
 def source_frame(trace: Trace, slice_id: int) -> str | None:
     """The innermost Python frame of the user's own code around a slice, as recorded; null without stacks.
 

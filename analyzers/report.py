@@ -108,8 +108,12 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         raise TypeError(f"analyze takes a Trace, not {type(trace).__name__}; read the file first: profsuite.load(path)")
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
-    wanted = set(SECTIONS if only is None else only)
-    analysis = Analysis(trace, top)
+    return report_of(Analysis(trace, top), only)
+
+
+def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report:
+    """The report on an analysis; the sections in ``only``, all by default."""
+    trace, wanted = analysis.trace, set(SECTIONS if only is None else only)
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,

@@ -53,6 +53,9 @@ class Sizes:
     analyze: int = 650
     """2 million events."""
     snapshot: int = 1000
+    ranks: int = 64
+    """Ranks of a job, of ``rank`` MB each."""
+    rank: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +311,36 @@ def snapshot(bench: Bench) -> list[Row]:
     ]
 
 
+def ranks(bench: Bench) -> list[Row]:
+    """A whole job: every rank read, analysed and held against the others, by one process and by two, and on Dask.
+
+    A worker's memory must not grow with the number of ranks it has read.
+    """
+    source = bench.inputs.ranks(bench.sizes.ranks, bench.sizes.rank)
+    few = bench.inputs.ranks(max(4, bench.sizes.ranks // 8), bench.sizes.rank)
+    source.warm()
+    few.warm()
+    rows = [Row(f"events of {bench.sizes.ranks} ranks", "M", source.num_events / 1e6)]
+    for name, options in (("pool", ()), ("Dask", ("--dask",))):
+        one, two = (bench.tasks("ranks", source, "--jobs", n, *options) for n in ("1", "2"))
+        less = bench.tasks("ranks", few, "--jobs", "2", *options)
+        rows += [
+            row(f"{name}, one process", "s", seconds(one)),
+            row(f"{name}, two processes", "s", seconds(two)),
+            ratio(f"{name}, times faster", seconds(one), seconds(two), Need("at least", 1.7)),
+            row(f"{name}, a worker's peak memory", "MB", [run.said["worker_bytes"] / 1e6 for run in two]),
+            ratio(
+                f"{name}, of that with an eighth of the ranks",
+                [run.said["worker_bytes"] for run in two],
+                [run.said["worker_bytes"] for run in less],
+                Need("at most", 1.15),
+            ),
+            row(f"{name}, peak memory of the process that reduces", "MB", peaks(two)),
+        ]
+    return rows
+
+
 CASES: dict[str, Callable[[Bench], list[Row]]] = {
     case.__name__: case
-    for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages, snapshot)
+    for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages, snapshot, ranks)
 }

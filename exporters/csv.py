@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.memory.model import DeviceMemory
 from profsuite.analyzers.report import Report
 from profsuite.exporters.names import printable
@@ -28,11 +29,18 @@ def render(report: Report) -> str:
     return render_ranks([report])
 
 
-def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = ()) -> str:
-    """All reports in one table, told apart by ``rank``; a trace that cannot be read has a row that says why."""
+def render_ranks(
+    reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), job: JobReport | None = None
+) -> str:
+    """All reports in one table, told apart by ``rank``; a trace that cannot be read has a row that says why.
+
+    The sections of what the ranks say together begin with ``job``.
+    """
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
+    for row in _job_rows(job) if job is not None else ():
+        writer.writerow({key: cell(value) for key, value in row.items()})
     for report in reports:
         for row in _rows(report):
             row["rank"] = report.rank
@@ -125,7 +133,33 @@ def _memory(device: DeviceMemory) -> Iterable[Row]:
         yield from numbers(step, base | {"section": "memory_steps", "step": step.number}, leave_out=("number",))
 
 
-_UNITS = {"ns": "ns", "pct": "%", "bytes": "bytes", "ms_per_step": "ms per step", "offset": "bytes"}
+def _job_rows(job: JobReport) -> Iterable[Row]:
+    yield from numbers(job, {"section": "job"})
+    yield {"section": "job", "metric": "verdict", "value": job.verdict}
+    for number, finding in enumerate(job.findings, 1):
+        base: Row = {"section": "job_findings", "subject": finding.id, "detail": number, "rank": finding.where.rank}
+        yield from (base | {"metric": m, "value": getattr(finding, m)} for m in ("severity", "title", "remedy"))
+        yield from numbers(finding, base)
+        for evidence in finding.evidence:
+            yield base | {"metric": evidence.label, "value": evidence.value, "unit": evidence.unit}
+    for rank in job.ranks:
+        yield from numbers(rank, {"section": "job_ranks", "rank": rank.rank}, leave_out=("rank",))
+    for cause, waits in zip(job.ranks, job.wait_matrix_ns, strict=True):
+        for rank, ns in zip(job.ranks, waits, strict=True):
+            base = {"section": "job_waits", "rank": rank.rank, "subject": f"for rank {cause.rank}"}
+            yield base | {"metric": "wait_ns", "value": ns, "unit": "ns"}
+    for row in job.collectives:
+        base = {"section": "job_collectives", "subject": row.kind, "detail": row.group}
+        yield from numbers(row, base)
+        if row.transfers is not None:
+            yield from numbers(row.transfers, base)
+    for mismatch in job.mismatches:
+        for number in mismatch.ranks:
+            base = {"section": "job_mismatches", "rank": number, "subject": mismatch.what, "detail": mismatch.detail}
+            yield from numbers(mismatch, base)
+
+
+_UNITS = {"gb_per_s": "GB/s", "ns": "ns", "pct": "%", "bytes": "bytes", "ms_per_step": "ms per step", "offset": "bytes"}
 
 
 def numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ()) -> Iterable[Row]:

@@ -42,6 +42,7 @@ def results(work: Path) -> dict[str, Any]:
 def test_every_case_is_measured(results: dict[str, Any]) -> None:
     assert list(results["cases"]) == [
         "load", "single", "fallback", "stream", "reopen", "analyze", "critical_path", "gzipped", "stages", "snapshot",
+        "ranks",
     ]  # fmt: skip
     assert all(results["cases"].values())
 

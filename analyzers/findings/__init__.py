@@ -28,6 +28,7 @@ from profsuite.analyzers.findings.idle_between_graph_launches import idle_betwee
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.item_in_loop import item_in_loop
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.late_prefetch import late_prefetch
 from profsuite.analyzers.findings.low_memory_use import low_memory_use
 from profsuite.analyzers.findings.memory_fragmentation import memory_fragmentation
 from profsuite.analyzers.findings.memory_growth import memory_growth
@@ -43,6 +44,7 @@ from profsuite.analyzers.findings.recompute_cost import recompute_cost
 from profsuite.analyzers.findings.savings import with_saving
 from profsuite.analyzers.findings.serialised_streams import serialised_streams
 from profsuite.analyzers.findings.single_tensor_optimizer import single_tensor_optimizer
+from profsuite.analyzers.findings.small_collectives import small_collectives
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.sorted_gradients import sorted_gradients
 from profsuite.analyzers.findings.step_outliers import step_outliers
@@ -110,6 +112,8 @@ RULES: tuple[Rule, ...] = (
     blocking_h2d,
     exposed_memcpy,
     exposed_communication,
+    late_prefetch,
+    small_collectives,
     kernel_bound,
     single_tensor_optimizer,
     optimizer_zero_grad,
