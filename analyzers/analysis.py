@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.collectives import Collectives, collectives
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
 from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.memory.model import MemoryReport
+from profsuite.analyzers.memory.trace import trace_memory
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
 from profsuite.analyzers.waits import Waits, host_waits
 from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.graph import Graph, build
-from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ms_per_step
+from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +91,16 @@ class Analysis:
         return kernels(self.trace, self.top)
 
     @cached_property
+    def memory(self) -> MemoryReport | None:
+        """Memory of every device; null without memory events."""
+        return trace_memory(self.trace, self.timelines.classes, self.top)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The rank's collectives."""
+        return collectives(self)
+
+    @cached_property
     def graph(self) -> Graph | None:
         """The dependency graph, for replays."""
         return build(self)
@@ -97,14 +110,20 @@ class Analysis:
         """The critical path, and what each obstacle costs."""
         return replays(self, self.graph, self.top)
 
-    def saving_ms_per_step(self, edit: Edit) -> float | None:
-        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+    def saving_ns(self, edit: Edit) -> int | None:
+        """What a replay under an edit saves of the whole job, ns; null where the edit does not apply."""
         if edit not in self._savings:
-            self._savings[edit] = saving_ms_per_step(self, self.graph, edit)
+            self._savings[edit] = saving_ns(self, self.graph, edit)
         return self._savings[edit]
 
+    def saving_ms_per_step(self, edit: Edit) -> float | None:
+        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        saving = self.saving_ns(edit)
+        steps = 0 if self.graph is None else len(self.graph.steps)
+        return None if saving is None or not steps else saving / steps / 1e6
+
     @cached_property
-    def _savings(self) -> dict[Edit, float | None]:
+    def _savings(self) -> dict[Edit, int | None]:
         return {}
 
     @cached_property

@@ -17,6 +17,7 @@ from profsuite.analyzers.findings import findings
 from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
+from profsuite.analyzers.memory.model import MemoryReport
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "memory", "health")
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -74,7 +75,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``verdict`` is one or two plain sentences: what holds the job back, its numbers, what to do.  ``findings`` are
     sorted: gravest first, then by cost.  ``breakdown`` and ``idle`` have one row a device, empty without device
-    work.  A section that was not asked for is null.
+    work.  ``memory`` is null in a trace without memory events.  A section that was not asked for is null.
     """
 
     schema_version: int
@@ -90,17 +91,15 @@ class Report(Struct, frozen=True, kw_only=True):
     whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
+    memory: MemoryReport | None = None
     health: tuple[HealthRow, ...] | None
 
 
-def analyze(
-    trace: Trace, top: int = 10, only: Collection[str] | None = None, analysis: Analysis | None = None
-) -> Report:
+def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) -> Report:
     """Everything that can be said of one trace; lists hold ``top`` rows.
 
     ``only`` names the sections wanted (of ``SECTIONS``; all by default): the others are null, and not computed
-    unless a wanted one needs them.  ``analysis`` is what was computed of the trace before (then ``top`` is its own).
-    ``ValueError`` for a section that does not exist, or ``top`` below 1.
+    unless a wanted one needs them.  ``ValueError`` for a section that does not exist, or ``top`` below 1.
     """
     unknown = sorted(set(only or ()) - set(SECTIONS))
     if unknown:
@@ -109,8 +108,12 @@ def analyze(
         raise TypeError(f"analyze takes a Trace, not {type(trace).__name__}; read the file first: profsuite.load(path)")
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
-    wanted = set(SECTIONS if only is None else only)
-    analysis = Analysis(trace, top) if analysis is None else analysis
+    return report_of(Analysis(trace, top), only)
+
+
+def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report:
+    """The report on an analysis; the sections in ``only``, all by default."""
+    trace, wanted = analysis.trace, set(SECTIONS if only is None else only)
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,
@@ -125,6 +128,7 @@ def analyze(
         whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
+        memory=analysis.memory if "memory" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
 

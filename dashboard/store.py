@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from profsuite.analyzers.analysis import Analysis
-from profsuite.analyzers.report import Report, analyze
+from profsuite.analyzers.report import Report, report_of
 from profsuite.dashboard.counters import Series, all_series
 from profsuite.dashboard.tiles import Pyramid
 from profsuite.errors import ProfsuiteError
@@ -76,7 +76,7 @@ class Session:
 
     @cached_property
     def _report(self) -> Report:
-        return analyze(self.trace, analysis=self._analysis)
+        return report_of(self._analysis)
 
     @cached_property
     def _pyramid(self) -> Pyramid:

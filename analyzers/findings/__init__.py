@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.findings.allocator_calls import allocator_calls
+from profsuite.analyzers.findings.allocator_retries import allocator_retries
 from profsuite.analyzers.findings.anomaly_mode import anomaly_mode
 from profsuite.analyzers.findings.blocking_h2d import blocking_h2d
 from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
@@ -26,10 +28,15 @@ from profsuite.analyzers.findings.idle_between_graph_launches import idle_betwee
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.item_in_loop import item_in_loop
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.late_prefetch import late_prefetch
 from profsuite.analyzers.findings.low_memory_use import low_memory_use
+from profsuite.analyzers.findings.memory_fragmentation import memory_fragmentation
+from profsuite.analyzers.findings.memory_growth import memory_growth
+from profsuite.analyzers.findings.memory_peak_transient import memory_peak_transient
 from profsuite.analyzers.findings.module_loading import module_loading
 from profsuite.analyzers.findings.no_device_work import no_device_work
 from profsuite.analyzers.findings.optimizer_zero_grad import optimizer_zero_grad
+from profsuite.analyzers.findings.out_of_memory import out_of_memory
 from profsuite.analyzers.findings.pageable_h2d import pageable_h2d
 from profsuite.analyzers.findings.profiler_overhead import profiler_overhead
 from profsuite.analyzers.findings.recompiles import recompiles
@@ -37,6 +44,7 @@ from profsuite.analyzers.findings.recompute_cost import recompute_cost
 from profsuite.analyzers.findings.savings import with_saving
 from profsuite.analyzers.findings.serialised_streams import serialised_streams
 from profsuite.analyzers.findings.single_tensor_optimizer import single_tensor_optimizer
+from profsuite.analyzers.findings.small_collectives import small_collectives
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.sorted_gradients import sorted_gradients
 from profsuite.analyzers.findings.step_outliers import step_outliers
@@ -45,10 +53,14 @@ from profsuite.analyzers.findings.sync_in_loop import sync_in_loop
 from profsuite.analyzers.findings.throttling import throttling
 from profsuite.analyzers.findings.trace_health import trace_health
 from profsuite.analyzers.findings.unfused_pointwise import unfused_pointwise
+from profsuite.analyzers.findings.wording import WithMemory
 from profsuite.analyzers.findings.worker_startup import worker_startup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.memory.model import MemoryReport
 
 NOISE = 0.005
 """Share of the window below which a loss isn't worth a line."""
@@ -61,6 +73,30 @@ class Rule(Protocol):
         """What it finds in this trace."""
         ...
 
+
+class MemoryRule(Protocol):
+    """A kind of finding that looks at memory alone."""
+
+    def __call__(self, analysis: WithMemory, /) -> tuple[Finding, ...]:
+        """What it finds."""
+        ...
+
+
+@dataclass(frozen=True)
+class _MemoryAlone:
+    """Memory without a trace."""
+
+    memory: MemoryReport
+
+
+MEMORY_RULES: tuple[MemoryRule, ...] = (
+    out_of_memory,
+    memory_growth,
+    allocator_retries,
+    memory_fragmentation,
+    memory_peak_transient,
+)
+"""Every kind that memory alone tells."""
 
 RULES: tuple[Rule, ...] = (
     input_bound,
@@ -76,6 +112,8 @@ RULES: tuple[Rule, ...] = (
     blocking_h2d,
     exposed_memcpy,
     exposed_communication,
+    late_prefetch,
+    small_collectives,
     kernel_bound,
     single_tensor_optimizer,
     optimizer_zero_grad,
@@ -95,6 +133,7 @@ RULES: tuple[Rule, ...] = (
     module_loading,
     garbage_collection,
     step_outliers,
+    *MEMORY_RULES,
     throttling,
     profiler_overhead,
     host_communication,
@@ -118,7 +157,16 @@ def findings(analysis: Analysis) -> tuple[Finding, ...]:
     found = [with_saving(analysis, finding) for finding in found]
     if analysis.too_little:
         found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]
-    return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -_worth(analysis, f), -(f.cost_ns or 0))))
+    return _sorted(found, lambda finding: _worth(analysis, finding))
+
+
+def memory_findings(report: MemoryReport) -> tuple[Finding, ...]:
+    """What memory alone tells, in the same order."""
+    return _sorted([finding for rule in MEMORY_RULES for finding in rule(_MemoryAlone(report))], lambda _: 0.0)
+
+
+def _sorted(found: list[Finding], worth: Callable[[Finding], float]) -> tuple[Finding, ...]:
+    return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -worth(f), -(f.cost_ns or 0))))
 
 
 def _worth(analysis: Analysis, finding: Finding) -> float:

@@ -15,6 +15,7 @@ from profsuite.exporters.sections.advice import advice
 from profsuite.exporters.sections.device import device_section, idle_table
 from profsuite.exporters.sections.host import host_section
 from profsuite.exporters.sections.kernels import kernels_section
+from profsuite.exporters.sections.memory import memory_sections
 from profsuite.exporters.sections.ops import ops_section
 from profsuite.exporters.sections.steps import steps_section
 from profsuite.exporters.sections.whatif import whatif_sections
@@ -45,6 +46,8 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         sections.append(ops_section(report, shown.ops))
     if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):
         sections.append(kernels_section(shown.kernels))
+    if shown.memory is not None:
+        sections += memory_sections(shown.memory)
     return Document(
         source=printable(report.source),
         facts=_facts(report),

@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.analyze_job("run/")`` what the ranks of a job say together;
 ``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from profsuite.analyzers.diff.report import DiffReport, diff
+    from profsuite.analyzers.job.report import JobReport
+    from profsuite.analyzers.job.run import analyze_job
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -25,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DiffReport",
+    "JobReport",
     "MissingExtraError",
     "ProfsuiteError",
     "Report",
@@ -33,6 +37,7 @@ __all__ = [
     "TraceError",
     "__version__",
     "analyze",
+    "analyze_job",
     "annotate",
     "diff",
     "find_ranks",
@@ -46,6 +51,8 @@ _HOME = {
     "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
+    "JobReport": "profsuite.analyzers.job.report",
+    "analyze_job": "profsuite.analyzers.job.run",
     "MissingExtraError": "profsuite.errors",
     "ProfsuiteError": "profsuite.errors",
     "SelectionError": "profsuite.errors",

@@ -58,6 +58,15 @@ class Job:
             "gpu_memcpy", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
         )
 
+    def memory(self, ts, num_bytes, address, total=None, reserved=0, tid=1, device=None):
+        args = {"Bytes": num_bytes, "Addr": address, "Total Reserved": reserved}
+        args |= {"Device Type": 0, "Device Id": -1} if device is None else {"Device Type": 1, "Device Id": device}
+        if total is not None:
+            args["Total Allocated"] = total
+        event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 100, "tid": tid}
+        self.events.append(event | {"ts": ts, "args": args})
+        return self
+
     def busy(self, pieces=4, one_in=1):
         """A device that is never idle from 100 us on, 50 us a piece: launches far ahead."""
         for i in range(pieces * one_in):

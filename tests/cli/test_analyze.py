@@ -105,7 +105,7 @@ def test_a_folder_of_ranks(run: Run, ranks: Path) -> None:
     one = json.loads(run("analyze", ranks, "--rank", "1", "--format", "json").stdout)
     assert one["rank"] == 1
     table = csv.DictReader(io.StringIO(run("analyze", ranks, "--format", "csv").stdout))
-    assert {row["rank"] for row in table} == {"0", "1"}
+    assert {row["rank"] for row in table if not row["section"].startswith("job")} == {"0", "1"}
 
 
 def test_a_rank_that_is_not_there(run: Run, ranks: Path) -> None:

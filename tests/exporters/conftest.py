@@ -224,6 +224,7 @@ def report() -> Report:
             from_graphs=0,
             rows=(kernel(GEMM, 300, 62.5), kernel(ELEMENTWISE, 80), kernel(HOSTILE, 20)),
         ),
+        memory=None,
         health=(HealthRow(kind="dropped", count=3, byte_offset=1_024, message=f"Not JSON: {HOSTILE}"),),
     )
 
@@ -255,5 +256,6 @@ def bare() -> Report:
         steps=None,
         ops=None,
         kernels=None,
+        memory=None,
         health=None,
     )

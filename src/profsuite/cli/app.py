@@ -17,7 +17,8 @@ from profsuite import __version__
 from profsuite.errors import ProfsuiteError
 
 COMMANDS = (
-    "record", "analyze", "whatif", "diff", "check", "dashboard", "info", "convert", "query", "doctor", "completion",
+    "record", "analyze", "memory", "whatif", "diff", "check", "hang", "dashboard", "info", "convert", "query", "doctor",
+    "completion",
 )  # fmt: skip
 """Every command; each lives in the module of its name, as the attribute ``command``."""
 
