@@ -40,15 +40,13 @@ def blueprint(catalog: Catalog, store: Store) -> Blueprint:
         except KeyError:
             abort(404, "no such trace")
         found = store.start(entry)
-        facts = {"state": found.state, "done_bytes": found.done_bytes, "total_bytes": found.total_bytes}
+        facts = {"state": found.state, "done_bytes": found.done, "total_bytes": found.total}
         return _json({**facts, "error": found.error})
 
     @routes.post("/<key>/cancel")
     def cancel(key: str) -> Response:
         """Give up reading a trace."""
-        found = store.peek(key)
-        if found is not None:
-            found.cancel()
+        store.cancel(key)
         return _json({})
 
     @routes.get("/<key>/tracks")

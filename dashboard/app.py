@@ -10,13 +10,17 @@ from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_upda
 from dash.exceptions import PreventUpdate
 
 from profsuite.dashboard import api, definitions
+from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
 from profsuite.dashboard.guard import Guard
 from profsuite.dashboard.pages import BY_NAME, PAGES
+from profsuite.dashboard.pages.compare import changes
+from profsuite.dashboard.pages.live import now
+from profsuite.dashboard.pages.memory import moment
 from profsuite.dashboard.pages.view import View
 from profsuite.dashboard.pages.whatif import factor, outcome
-from profsuite.dashboard.store import Store
+from profsuite.dashboard.store import Session, Store
 from profsuite.errors import ProfsuiteError
 from profsuite.exporters.units import size
 
@@ -37,7 +41,7 @@ def create(roots: list[Path], guard: Guard | None = None) -> Dash:
         serve_locally=True,
         suppress_callback_exceptions=True,
     )
-    app.layout = _layout(catalog)
+    app.layout = lambda: _layout(catalog)
     app.server.register_blueprint(api.blueprint(catalog, store))
     app.server.register_blueprint(definitions.blueprint())
     _callbacks(app, catalog, store)
@@ -46,6 +50,7 @@ def create(roots: list[Path], guard: Guard | None = None) -> Dash:
 
 
 def _layout(catalog: Catalog) -> Any:
+    catalog.refresh()
     options = [{"label": entry.name, "value": entry.key} for entry in sorted(catalog.entries.values(), key=_order)]
     return html.Div(
         [
@@ -60,7 +65,11 @@ def _layout(catalog: Catalog) -> Any:
                 ]
             ),
             html.Main(html.Div(id="page"), id="main"),
-            html.Div(id="loading", role="status"),
+            html.Div(
+                [html.Span(id="progress", role="status"), html.Button("Cancel", id="cancel", type="button")],
+                id="loading",
+                hidden=True,
+            ),
             dcc.Interval(id="poll", interval=POLL_MS, disabled=True),
         ]
     )
@@ -82,7 +91,8 @@ def _parse(catalog: Catalog, path: str | None, search: str | None) -> tuple[Entr
 def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
     @app.callback(
         Output("page", "children"),
-        Output("loading", "children"),
+        Output("loading", "hidden"),
+        Output("progress", "children"),
         Output("poll", "disabled"),
         Output("menu", "children"),
         Output("trace", "value"),
@@ -93,22 +103,32 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
     def show(path: str | None, _: int | None, search: str | None) -> Any:
         """Show a page, or how far its trace is read."""
         entry, name, query = _parse(catalog, path, search)
+        page, menu = BY_NAME.get(name), _menu(entry, name)
+        done = True, "", True, menu, None if entry is None else entry.key
         if entry is None:
-            return note("There is no such trace (any more): choose another above."), None, True, _menu(None, name), None
-        page = BY_NAME.get(name)
-        menu = _menu(entry, name)
+            return note("There is no such trace (any more): choose another above."), *done
         if page is None:
-            return note("There is no such page: choose one above."), None, True, menu, entry.key
-        found = store.start(entry)
-        if found.state == "loading":
-            progress = size(found.done_bytes)
-            if found.total_bytes:
-                progress = f"{100 * found.done_bytes / found.total_bytes:.0f} % of {size(found.total_bytes)}"
-            return no_update, f"Reading {entry.name}: {progress}", False, menu, entry.key
-        if found.session is None:
-            return _failed(entry, found.error or "The reading was given up."), None, True, menu, entry.key
-        view = View(found.session, query)
-        return html.Div(page.layout(view), id="content", className=f"page-{name}"), None, True, menu, entry.key
+            return note("There is no such page: choose one above."), *done
+        # What was given up is not begun again by asking how far it is.
+        polled = ctx.triggered_id == "poll"
+        found = (store.peek(entry.key) if polled else None) or store.start(entry)
+        work: Background[Any] = found
+        job = None
+        if found.result is not None and page.of_job and len(ranks := catalog.job(entry)) > 1:
+            work = job = store.job(ranks)
+        if work.state == "loading":
+            return no_update, False, _progress(entry, work, job is not None), False, menu, entry.key
+        if found.result is None or work.result is None:
+            return _failed(entry, work.error or "The reading was given up."), *done
+        view = View(found.result, query, None if job is None else job.result, tuple(catalog.entries.values()))
+        return html.Div(page.layout(view), id="content", className=f"page-{name}"), *done
+
+    @app.callback(Input("cancel", "n_clicks"), State("address", "pathname"), prevent_initial_call=True)
+    def give_up(_: int | None, path: str | None) -> None:
+        """Cancel the reading of the trace."""
+        entry, _name, _query = _parse(catalog, path, None)
+        if entry is not None:
+            store.cancel(entry.key)
 
     @app.callback(
         Output("address", "pathname"),
@@ -145,6 +165,18 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         """Download a table."""
         return bool(clicks)
 
+    _answers(app, catalog, store)
+
+
+def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
+    """The callbacks of single pages."""
+
+    def session_of(path: str | None) -> Session:
+        entry, _name, _query = _parse(catalog, path, None)
+        if entry is None:
+            raise PreventUpdate
+        return store.session(entry)
+
     @app.callback(
         Output("whatif-outcome", "children"),
         Output({"factor": ALL}, "children"),
@@ -154,15 +186,53 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
     )
     def again(_: list[float], flags: list[str] | None, path: str | None) -> tuple[str, list[str]]:
         """Replay the recording with the sliders' changes."""
-        entry, _name, _query = _parse(catalog, path, None)
-        if entry is None:
-            raise PreventUpdate
         scales = {each["id"]["scale"]: float(each["value"]) for each in ctx.inputs_list[0]}
         try:
-            said = outcome(store.session(entry), scales, flags or [])
+            said = outcome(session_of(path), scales, flags or [])
         except ProfsuiteError as error:
             said = str(error)
         return said, [factor(value) for value in scales.values()]
+
+    @app.callback(
+        Output({"alive": MATCH}, "children"),
+        Input({"memory": MATCH}, "clickData"),
+        State("address", "pathname"),
+        prevent_initial_call=True,
+    )
+    def alive(click: dict[str, Any] | None, path: str | None) -> Any:
+        """What is allocated at the point that was clicked."""
+        if not click or not click.get("points"):
+            raise PreventUpdate
+        return moment(session_of(path), int(ctx.triggered_id["memory"]), float(click["points"][0]["x"]))
+
+    @app.callback(Output("compare-outcome", "children"), Input("compare-with", "value"), State("address", "pathname"))
+    def against(key: str | None, path: str | None) -> Any:
+        """What changed from another trace to this one."""
+        other = catalog.entries.get(key or "")
+        if other is None:
+            raise PreventUpdate
+        try:
+            return changes(store.diff(store.session(other), session_of(path)))
+        except ProfsuiteError as error:
+            return note(str(error))
+
+    @app.callback(
+        Output("live-now", "children"),
+        Input("live-poll", "n_intervals"),
+        State("address", "pathname"),
+        prevent_initial_call=True,
+    )
+    def follow(_: int | None, path: str | None) -> Any:
+        """The run as it is now."""
+        return now(session_of(path))
+
+
+def _progress(entry: Entry, work: Background[Any], of_job: bool) -> str:
+    if of_job:
+        return f"Reading the ranks of the job: {work.done} of {work.total or '?'}"
+    if work.total:
+        return f"Reading {entry.name}: {100 * work.done / work.total:.0f} % of {size(work.total)}"
+    return f"Reading {entry.name}: {size(work.done)}"
 
 
 def _menu(entry: Entry | None, current: str) -> Any:

@@ -39,7 +39,13 @@ class Catalog:
         found: dict[str, Entry] = {}
         for root in self.roots:
             base = root if root.is_dir() else root.parent
-            for file in find_ranks(root):
+            try:
+                files = find_ranks(root)
+            except TraceError:
+                if not self.entries:
+                    raise
+                continue  # what was there is gone; the rest is still shown
+            for file in files:
                 path = Path(file.path).resolve()
                 if not path.is_relative_to(base):  # a link that leads out
                     continue

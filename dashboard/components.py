@@ -51,8 +51,8 @@ class Timeline(Component):
         super().__init__(**given)  # type: ignore[no-untyped-call]
 
 
-def figure(made: Figure | None, empty: str) -> AnyComponent:
-    """A figure as a graph that can be downloaded; where there is none, what was looked for."""
+def figure(made: Figure | None, empty: str, **more: Any) -> AnyComponent:
+    """A figure as a graph that can be downloaded; where there is none, what was looked for.  ``more`` is Graph's."""
     if made is None:
         return note(empty)
     layout = {
@@ -65,11 +65,28 @@ def figure(made: Figure | None, empty: str) -> AnyComponent:
     }
     graph = dcc.Graph(
         figure={"data": list(made.data), "layout": layout},
-        config={"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "figure"}},
+        config={"displayModeBar": False},
         style={"height": f"{made.height}px"},
         responsive=True,
+        **more,
     )
-    return html.Figure([html.Figcaption(made.title), graph], className="chart")
+    buttons = [_save(kind) for kind in ("PNG", "SVG", "CSV")]
+    return html.Figure([html.Figcaption(made.title), graph, html.Div(buttons, className="saves")], className="chart")
+
+
+def _save(kind: str) -> AnyComponent:
+    wildcards: dict[str, Any] = {"data-save": kind.lower()}
+    return html.Button(kind, type="button", className="quiet", title=f"Save as {kind}", **wildcards)
+
+
+def facts(values: Mapping[str, Any]) -> AnyComponent:
+    """Values with what they are; null ones are left out."""
+    rows = [
+        html.Tr([html.Th(label, scope="row"), html.Td(str(value))])
+        for label, value in values.items()
+        if value is not None
+    ]
+    return html.Table(html.Tbody(rows), className="facts-table")
 
 
 def table(

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from profsuite.dashboard.pages.collectives import collectives
+from profsuite.dashboard.pages.compare import compare
+from profsuite.dashboard.pages.compiled import compiled
 from profsuite.dashboard.pages.health import health
 from profsuite.dashboard.pages.kernels import kernels
+from profsuite.dashboard.pages.live import live
+from profsuite.dashboard.pages.memory import memory
+from profsuite.dashboard.pages.metrics import metrics
 from profsuite.dashboard.pages.ops import ops
 from profsuite.dashboard.pages.overview import overview
 from profsuite.dashboard.pages.timeline import timeline
@@ -17,11 +23,15 @@ from profsuite.dashboard.pages.whatif import whatif
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its ``name`` in addresses, its title in the menu, and what makes its layout."""
+    """A page: its ``name`` in addresses, its title in the menu, and what makes its layout.
+
+    ``of_job`` pages are about all ranks of the trace's job.
+    """
 
     name: str
     title: str
     layout: Callable[[View], Any]
+    of_job: bool = False
 
 
 PAGES = (
@@ -29,7 +39,13 @@ PAGES = (
     Page("timeline", "Timeline", timeline),
     Page("ops", "Ops", ops),
     Page("kernels", "Kernels", kernels),
+    Page("memory", "Memory", memory),
+    Page("collectives", "Collectives", collectives, of_job=True),
     Page("whatif", "Critical path & what-if", whatif),
+    Page("compile", "Compile", compiled),
+    Page("compare", "Compare", compare),
+    Page("metrics", "Metrics", metrics),
     Page("health", "Trace health", health),
+    Page("live", "Live", live),
 )
 BY_NAME = {page.name: page for page in PAGES}

@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import html
 
-from profsuite.dashboard.components import name_column, number, section, table
+from profsuite.dashboard.components import facts, name_column, number, section, table
 from profsuite.dashboard.pages.view import View
 
 COLUMNS = [
@@ -20,7 +20,7 @@ COLUMNS = [
 def health(view: View) -> Any:
     """The page."""
     trace = view.report.trace
-    facts = {
+    values = {
         "file": view.session.entry.name,
         "events": f"{trace.num_events:,}",
         "slices": f"{trace.num_slices:,}",
@@ -39,16 +39,7 @@ def health(view: View) -> Any:
         [
             section(
                 "The file",
-                html.Table(
-                    html.Tbody(
-                        [
-                            html.Tr([html.Th(label, scope="row"), html.Td(str(value))])
-                            for label, value in facts.items()
-                            if value is not None
-                        ]
-                    ),
-                    className="facts-table",
-                ),
+                facts(values),
             ),
             section(
                 "Health",

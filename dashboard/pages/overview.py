@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import html
+from dash import dcc, html
 
 from profsuite.dashboard.components import figure, note, section
 from profsuite.dashboard.pages.view import View
@@ -77,7 +77,7 @@ def _numbers(view: View) -> Any:
         best = report.whatif.scenarios[0]
         cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif"))
     return html.Dl(
-        [html.Div([html.Dt(label), html.Dd(html.A(value, href=view.link(page)))]) for label, value, page in cells],
+        [html.Div([html.Dt(label), html.Dd(dcc.Link(value, href=view.link(page)))]) for label, value, page in cells],
         className="numbers",
     )
 
@@ -87,7 +87,7 @@ def _finding(view: View, number: int, advice: Advice) -> Any:
     rows = next((evidence.slice_ids for evidence in finding.evidence if evidence.slice_ids), ())
     lines = [html.P([html.Strong(f"{label.capitalize()}: "), text]) for label, text in advice.lines()]
     if rows:
-        lines.append(html.P(html.A("Show it in the timeline", href=view.link("timeline", selected=rows[0]))))
+        lines.append(html.P(dcc.Link("Show it in the timeline", href=view.link("timeline", selected=rows[0]))))
     return html.Article(
         [html.H3([html.Span(advice.severity, className="severity"), f" {advice.title}"]), *lines],
         className=f"finding {advice.severity}",

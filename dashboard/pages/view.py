@@ -6,17 +6,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.job.report import JobReport
     from profsuite.analyzers.report import Report
+    from profsuite.dashboard.catalog import Entry
     from profsuite.dashboard.store import Session
 
 
 @dataclass(frozen=True)
 class View:
-    """One trace on one page; ``query`` are the address's parameters, ``ranks`` the sessions of the whole job."""
+    """One trace on one page; ``query`` are the address's parameters.
+
+    ``job`` is what the ranks of its job say together, null for a trace that stands alone or on a page that does not ask
+    for it; ``others`` are all traces that can be shown.
+    """
 
     session: Session
     query: dict[str, str] = field(default_factory=dict)
-    ranks: tuple[Session, ...] = ()
+    job: JobReport | None = None
+    others: tuple[Entry, ...] = ()
 
     @property
     def report(self) -> Report:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 
 import pytest
@@ -55,8 +57,8 @@ def test_cancel(entries, monkeypatch):
     found.cancel()
     assert found.finished.wait(10)
     assert found.state == "cancelled"
-    assert found.done_bytes > 0
-    assert found.session is None
+    assert found.done > 0
+    assert found.result is None
 
 
 def test_what_goes_wrong_is_said(entries, monkeypatch):
@@ -69,3 +71,30 @@ def test_what_goes_wrong_is_said(entries, monkeypatch):
         store.session(entries[0])
     monkeypatch.undo()
     assert store.session(entries[0]).trace.num_rows("slice") == 0
+
+
+def test_what_is_written_again_is_read_again(entries, slice_):
+    store = Store()
+    first = store.session(entries[0])
+    assert store.session(entries[0]) is first
+    entries[0].path.write_text(json.dumps({"traceEvents": [slice_("a", 0, 5)]}))
+    os.utime(entries[0].path, ns=(1, 1))
+    assert store.session(entries[0]) is first  # shown until the new one is there
+    store._newer[entries[0].key].finished.wait(30)
+    second = store.session(entries[0])
+    assert second.trace.num_rows("slice") == 1
+    # Broken just now: what was there stays.
+    entries[0].path.write_text("not a trace")
+    os.utime(entries[0].path, ns=(2, 2))
+    assert store.session(entries[0]) is second
+    store._newer[entries[0].key].finished.wait(30)
+    assert store.session(entries[0]) is second
+
+
+def test_diff_is_the_analyzers(open_session, job):
+    before, after = open_session(job()), open_session(job())
+    store = Store()
+    found = store.diff(before, after)
+    assert found.time is not None
+    assert found.time.change_ms_per_step == 0
+    assert store.diff(before, after) is found

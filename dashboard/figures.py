@@ -1,0 +1,99 @@
+"""Figures that only the dashboard has: curves over time, matrices, points; the others are the HTML report's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from profsuite.exporters.figures.figure import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Figure, text
+
+COLORS: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One curve: a name, where it is along the axis, how high; ``steps`` where it holds its value until the next."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    steps: bool = True
+
+
+def curves(title: str, found: Sequence[Curve], x_title: str, y_title: str, height: int = 300) -> Figure:
+    """Curves over a common axis."""
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": text(curve.name),
+            "x": list(curve.x),
+            "y": list(curve.y),
+            "line": {"shape": "hv" if curve.steps else "linear", "color": COLORS[n % len(COLORS)], "width": 1.5},
+        }
+        for n, curve in enumerate(found)
+    ]
+    layout = {
+        "xaxis": {"title": {"text": text(x_title)}},
+        "yaxis": {"title": {"text": text(y_title)}, "rangemode": "tozero"},
+        "showlegend": len(found) > 1,
+        "hovermode": "x",
+    }
+    return Figure(title, tuple(data), layout, height)
+
+
+def matrix(
+    title: str, names: Sequence[str], values: Sequence[Sequence[float]], unit: str, axes: tuple[str, str]
+) -> Figure:
+    """A square matrix by colour; ``axes`` says what a column and what a row is."""
+    shown = [text(name) for name in names]
+    data = {
+        "type": "heatmap",
+        "x": shown,
+        "y": shown,
+        "z": [list(row) for row in values],
+        # Of one hue, from light to dark, so that it reads without colour too.
+        "colorscale": [[0, "#f2f6fa"], [0.5, SKY], [1, "#003a5c"]],
+        "colorbar": {"title": {"text": unit}},
+        "hovertemplate": f"{text(axes[0])} %{{x}}, {text(axes[1])} %{{y}}: %{{z:,.6~f}} {unit}<extra></extra>",
+    }
+    layout = {
+        "xaxis": {"title": {"text": text(axes[0])}, "type": "category"},
+        "yaxis": {"title": {"text": text(axes[1])}, "type": "category", "autorange": "reversed"},
+    }
+    return Figure(title, (data,), layout, height=max(300, 120 + 24 * len(names)))
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of one kind; ``labels`` are what each is."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    labels: Sequence[str]
+
+
+def points(title: str, found: Sequence[Points], x_title: str, y_title: str) -> Figure:
+    """Points on logarithmic axes."""
+    place = f"%{{x:,.4~g}} {text(x_title)}<br>%{{y:,.4~g}} {text(y_title)}"
+    data = tuple(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": text(kind.name),
+            "x": list(kind.x),
+            "y": list(kind.y),
+            "customdata": [text(label) for label in kind.labels],
+            "marker": {"size": 10, "color": COLORS[n % len(COLORS)], "symbol": n},
+            "hovertemplate": f"%{{customdata}}<br>{place}<extra></extra>",
+        }
+        for n, kind in enumerate(found)
+    )
+    layout = {
+        "xaxis": {"title": {"text": text(x_title)}, "type": "log"},
+        "yaxis": {"title": {"text": text(y_title)}, "type": "log"},
+        "showlegend": len(found) > 1,
+    }
+    return Figure(title, data, layout, height=360)

@@ -1,0 +1,151 @@
+"""Collectives: who waits for whom, what each kind moves and how fast, what of it nothing hides."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dash import html
+
+from profsuite.analyzers.job.report import JobReport
+from profsuite.dashboard.components import figure, name_column, note, number, section, table
+from profsuite.dashboard.figures import Points, matrix, points
+from profsuite.dashboard.pages.view import View
+
+ONE_RANK: Final = (
+    "This trace stands alone: what ranks wait for needs the traces of at least two ranks of one job in one folder "
+    "(looked for files whose name or header gives their rank)."
+)
+
+
+def collectives(view: View) -> Any:
+    """The page; ``view.job`` is null for a trace that stands alone."""
+    job = view.job
+    if job is None:
+        return html.Div([note(ONE_RANK), _own(view)])
+    return html.Div(
+        [
+            html.P(job.verdict, className="verdict", id="job-verdict"),
+            section("Ranks", _ranks(job), about="ranks-of-a-job"),
+            figure(_matrix(job), "No rank waited for another in the collectives that were matched."),
+            section("Collectives", _table(job)),
+            figure(_bandwidth(job), "No bandwidth is known: it takes collectives whose sizes were recorded."),
+            *(note(text) for text in job.notes),
+        ]
+    )
+
+
+def _own(view: View) -> Any:
+    """What the one rank's own file says."""
+    devices = view.report.breakdown or ()
+    rows = [
+        {
+            "device": "?" if device.device is None else str(device.device),
+            "comm_ms": device.shares.comm_ns / 1e6,
+            "exposed_ms": device.shares.exposed_comm_ns / 1e6,
+        }
+        for device in devices
+        if device.shares.comm_ns
+    ]
+    columns = [
+        {"field": "device", "headerName": "device"},
+        number("comm_ms", "communication", "ms"),
+        number("exposed_ms", "exposed", "ms"),
+    ]
+    return section(
+        "Communication of this rank",
+        table("communication", columns, rows, "No communication on a device in this trace."),
+        about="gpu-time-breakdown-sums-to-the-window-exactly",
+    )
+
+
+def _ranks(job: JobReport) -> Any:
+    rows = [
+        {
+            "rank": row.rank,
+            "step_ms": None if row.mean_step_ns is None else row.mean_step_ns / 1e6,
+            "compute_ms": None if row.compute_ns is None else row.compute_ns / 1e6,
+            "comm_ms": row.comm_ns / 1e6,
+            "exposed_ms": row.exposed_comm_ns / 1e6,
+            "waited_ms": row.waited_ns / 1e6,
+            "caused_ms": row.caused_ns / 1e6,
+            "num_last": row.num_last,
+            "offset_us": None if row.clock_offset_ns is None else row.clock_offset_ns / 1e3,
+            "residual_us": None if row.clock_residual_ns is None else row.clock_residual_ns / 1e3,
+        }
+        for row in job.ranks
+    ]
+    columns = [
+        number("rank", "rank", digits=0, sort="asc"),
+        number("step_ms", "mean step", "ms"),
+        number("compute_ms", "compute", "ms"),
+        number("comm_ms", "communication", "ms"),
+        number("exposed_ms", "of it exposed", "ms"),
+        number("waited_ms", "waited for others", "ms"),
+        number("caused_ms", "others waited for it", "ms"),
+        number("num_last", "arrived last at", digits=0),
+        number("offset_us", "clock ahead by", "µs"),
+        number("residual_us", "± (median)", "µs"),
+    ]
+    return table("ranks", columns, rows, "No rank could be read.")
+
+
+def _matrix(job: JobReport) -> Any:
+    if not any(map(any, job.wait_matrix_ns)):
+        return None
+    # wait_matrix_ns[i][j]: how long j waited for i.
+    values = [[ns / 1e6 for ns in row] for row in job.wait_matrix_ns]
+    names = [str(row.rank) for row in job.ranks]
+    return matrix("How long a rank (column) waited for another (row)", names, values, "ms", ("rank", "for rank"))
+
+
+def _table(job: JobReport) -> Any:
+    rows = [
+        {
+            "kind": row.kind,
+            "group": row.group,
+            "num_ranks": row.num_ranks,
+            "count": row.count,
+            "mb": None if row.num_bytes is None else row.num_bytes / 1e6,
+            "transfer_ms": row.transfer_ns / 1e6,
+            "skew_ms": row.skew_ns / 1e6,
+            "exposed_ms": row.exposed_ns / 1e6,
+            "waiting_ms": row.exposed_wait_ns / 1e6,
+            "waits_for": row.waits_for,
+            "alg": row.alg_gb_per_s,
+            "bus": row.bus_gb_per_s,
+            "fabric": row.fabric,
+            "fabric_pct": row.fabric_pct,
+        }
+        for row in job.collectives
+    ]
+    columns = [
+        name_column("kind", "collective"),
+        name_column("group", "group"),
+        number("num_ranks", "ranks", digits=0),
+        number("count", "count", digits=0),
+        number("mb", "moved", "MB"),
+        number("transfer_ms", "transfer", "ms"),
+        number("skew_ms", "waits", "ms"),
+        number("exposed_ms", "exposed, all ranks", "ms", sort="desc"),
+        number("waiting_ms", "of it waiting", "ms"),
+        number("waits_for", "mostly for rank", digits=0),
+        number("alg", "algorithm", "GB/s", digits=2),
+        number("bus", "bus", "GB/s", digits=2),
+        {"field": "fabric", "headerName": "fabric"},
+        number("fabric_pct", "of the fabric", "%", digits=1),
+    ]
+    shown = [c for c in columns if any(row[c["field"]] is not None for row in rows)]
+    return table("collectives", shown, rows, "No collective was recorded by two ranks.")
+
+
+def _bandwidth(job: JobReport) -> Any:
+    kinds: dict[str, list[tuple[float, float, str]]] = {}
+    for row in job.collectives:
+        if row.num_bytes and row.bus_gb_per_s:
+            mean = row.num_bytes / row.count / 1e6
+            label = f"{row.kind}, {row.count:,} of {mean:,.3f} MB" + (f", {row.group}" if row.group else "")
+            kinds.setdefault(row.kind, []).append((mean, row.bus_gb_per_s, label))
+    if not kinds:
+        return None
+    found = [Points(kind, *map(list, zip(*rows, strict=True))) for kind, rows in kinds.items()]
+    return points("Bus bandwidth by mean size", found, "MB a collective", "GB/s")
