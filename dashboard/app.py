@@ -14,12 +14,13 @@ from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
 from profsuite.dashboard.guard import Guard
+from profsuite.dashboard.inputs import Choice
 from profsuite.dashboard.pages import BY_NAME, PAGES
 from profsuite.dashboard.pages.compare import changes
 from profsuite.dashboard.pages.live import now
 from profsuite.dashboard.pages.memory import moment
 from profsuite.dashboard.pages.view import View
-from profsuite.dashboard.pages.whatif import factor, outcome
+from profsuite.dashboard.pages.whatif import outcome
 from profsuite.dashboard.store import Session, Store
 from profsuite.errors import ProfsuiteError
 from profsuite.exporters.units import size
@@ -41,6 +42,7 @@ def create(roots: list[Path], guard: Guard | None = None) -> Dash:
         serve_locally=True,
         suppress_callback_exceptions=True,
     )
+    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = lambda: _layout(catalog)
     app.server.register_blueprint(api.blueprint(catalog, store))
     app.server.register_blueprint(definitions.blueprint())
@@ -58,8 +60,7 @@ def _layout(catalog: Catalog) -> Any:
             html.Header(
                 [
                     html.Strong("profsuite", className="brand"),
-                    html.Label("Trace", htmlFor="trace", className="hidden-label"),
-                    dcc.Dropdown(id="trace", options=options, clearable=False, className="trace"),
+                    Choice("trace", "Trace", options),
                     html.Nav(id="menu", role="navigation"),
                     html.Button("Theme", id="theme", type="button", className="quiet", title="Dark or light"),
                 ]
@@ -159,7 +160,9 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         return f"?start={start}&end={end}{chosen}"
 
     @app.callback(
-        Output({"grid": MATCH}, "exportDataAsCsv"), Input({"csv": MATCH}, "n_clicks"), prevent_initial_call=True
+        Output({"kind": "grid", "of": MATCH}, "exportDataAsCsv"),
+        Input({"kind": "csv", "of": MATCH}, "n_clicks"),
+        prevent_initial_call=True,
     )
     def download(clicks: int | None) -> bool:
         """Download a table."""
@@ -179,23 +182,22 @@ def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
 
     @app.callback(
         Output("whatif-outcome", "children"),
-        Output({"factor": ALL}, "children"),
         Input({"scale": ALL}, "value"),
-        Input("whatif-flags", "value"),
+        Input({"flag": ALL}, "value"),
         State("address", "pathname"),
     )
-    def again(_: list[float], flags: list[str] | None, path: str | None) -> tuple[str, list[str]]:
+    def again(_: list[float], _flags: list[bool], path: str | None) -> str:
         """Replay the recording with the sliders' changes."""
         scales = {each["id"]["scale"]: float(each["value"]) for each in ctx.inputs_list[0]}
+        flags = [each["id"]["flag"] for each in ctx.inputs_list[1] if each.get("value")]
         try:
-            said = outcome(session_of(path), scales, flags or [])
+            return outcome(session_of(path), scales, flags)
         except ProfsuiteError as error:
-            said = str(error)
-        return said, [factor(value) for value in scales.values()]
+            return str(error)
 
     @app.callback(
-        Output({"alive": MATCH}, "children"),
-        Input({"memory": MATCH}, "clickData"),
+        Output({"kind": "alive", "of": MATCH}, "children"),
+        Input({"kind": "memory", "of": MATCH}, "clickData"),
         State("address", "pathname"),
         prevent_initial_call=True,
     )
@@ -203,7 +205,7 @@ def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
         """What is allocated at the point that was clicked."""
         if not click or not click.get("points"):
             raise PreventUpdate
-        return moment(session_of(path), int(ctx.triggered_id["memory"]), float(click["points"][0]["x"]))
+        return moment(session_of(path), int(ctx.triggered_id["of"]), float(click["points"][0]["x"]))
 
     @app.callback(Output("compare-outcome", "children"), Input("compare-with", "value"), State("address", "pathname"))
     def against(key: str | None, path: str | None) -> Any:

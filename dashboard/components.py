@@ -1,4 +1,4 @@
-"""Parts that pages are made of: the timeline component, figures, tables, notes and the words for an empty view."""
+"""Parts that pages are made of: figures, tables, notes and the words for an empty view."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import dash_ag_grid as dag
 from dash import dcc, html
-from dash.development.base_component import Component
 
 from profsuite.exporters.figures.figure import Figure
 
@@ -21,34 +20,6 @@ THEME = (
     "fontFamily: 'inherit', fontSize: 13, rowHeight: 30, spacing: 6})"
 )
 """Of grids: the colours are those of the page, so that they follow its theme."""
-
-
-class Timeline(Component):
-    """The timeline of one trace (assets/timeline.js).
-
-    ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
-    ``selected`` the number of a slice or null.  It sets all three as the user moves.
-    """
-
-    _namespace = "profsuite_dashboard"
-    _type = "Timeline"
-    _children_props: list[str] = []  # noqa: RUF012 - Dash's
-    _base_nodes: list[str] = ["children"]  # noqa: RUF012
-    _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
-    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected"]  # noqa: RUF012
-
-    def __init__(
-        self,
-        id: str,  # noqa: A002 - Dash's name
-        trace: str,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        selected: int | None = None,
-    ) -> None:
-        self.available_properties = list(self._prop_names)
-        self.available_wildcard_properties: list[str] = []
-        given = {"id": id, "trace": trace, "start_ns": start_ns, "end_ns": end_ns, "selected": selected}
-        super().__init__(**given)  # type: ignore[no-untyped-call]
 
 
 def figure(made: Figure | None, empty: str, **more: Any) -> AnyComponent:
@@ -99,7 +70,7 @@ def table(
     if not rows:
         return note(empty)
     grid = dag.AgGrid(
-        id={"grid": name},
+        id={"kind": "grid", "of": name},
         columnDefs=[dict(column) for column in columns],
         rowData=[dict(row) for row in rows],
         defaultColDef={
@@ -118,11 +89,13 @@ def table(
             "animateRows": False,
             "enableCellTextSelection": True,
             "suppressFieldDotNotation": True,
+            "ensureDomOrder": True,
+            "suppressColumnVirtualisation": True,
         },
         className="grid",
         style=None if len(rows) <= 15 else {"height": "34rem"},
     )
-    download = html.Button("Download CSV", id={"csv": name}, type="button", className="quiet")
+    download = html.Button("Download CSV", id={"kind": "csv", "of": name}, type="button", className="quiet")
     return html.Div([grid, download], className="table")
 
 
@@ -135,6 +108,8 @@ def number(field: str, header: str, unit: str = "", digits: int = 3, **more: Any
         "headerName": title,
         "type": "rightAligned",
         "filter": "agNumberColumnFilter",
+        # A word of the heading is never broken; beside it are the filter's and the sorting's icons.
+        "minWidth": max(90, 8 * max(map(len, title.split())) + 58),
         "valueFormatter": {"function": f"params.value == null ? '' : {fixed}"},
         **more,
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dash import dcc, html
+from dash import html
 
 from profsuite.analyzers.diff.change import Change
 from profsuite.analyzers.diff.parts import PartChange
 from profsuite.analyzers.diff.report import DiffReport
 from profsuite.dashboard.components import name_column, note, number, section, table
+from profsuite.dashboard.inputs import Choice
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.diff.document import part_label
 
@@ -26,21 +27,13 @@ def compare(view: View) -> Any:
     keys = {entry.key for entry in others}
     return html.Div(
         [
-            html.Div(
-                [
-                    html.Label("Before (this trace is after)", htmlFor="compare-with"),
-                    dcc.Dropdown(
-                        id="compare-with",
-                        options=[{"label": entry.name, "value": entry.key} for entry in others],
-                        value=chosen if chosen in keys else others[0].key if len(others) == 1 else None,
-                        clearable=False,
-                        placeholder="Choose a trace",
-                        className="trace",
-                    ),
-                ],
-                className="choice",
+            Choice(
+                id="compare-with",
+                label="Before (this trace is after)",
+                options=[{"label": entry.name, "value": entry.key} for entry in others],
+                value=chosen if chosen in keys else others[0].key if len(others) == 1 else None,
             ),
-            dcc.Loading(html.Div(id="compare-outcome")),
+            html.Div(id="compare-outcome", role="status"),
         ]
     )
 

@@ -53,9 +53,9 @@ def _device(view: View, n: int, device: DeviceMemory) -> list[Any]:
             lines.append(Curve("reserved", at, reserved))
         made = curves(f"Memory of {name} over time", lines, "ms since the start", "MB")
         found += [
-            figure(made, "", id={"memory": n}),
+            figure(made, "", id={"kind": "memory", "of": n}),
             note("A click on the curve lists what is allocated then."),
-            html.Div(id={"alive": n}, role="status"),
+            html.Div(id={"kind": "alive", "of": n}, role="status"),
         ]
     found.append(
         _shares(f"Alive at the peak, by category, {name}", f"memory_category_{n}", "category", peak.by_category)

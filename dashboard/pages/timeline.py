@@ -6,7 +6,8 @@ from typing import Any
 
 from dash import html
 
-from profsuite.dashboard.components import Timeline, note
+from profsuite.dashboard.components import note
+from profsuite.dashboard.inputs import Timeline
 from profsuite.dashboard.pages.view import View
 
 HELP = (

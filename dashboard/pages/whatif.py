@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from dash import dcc, html
+from dash import html
 
 from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.replay import replay
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
+from profsuite.dashboard.inputs import Slider, Toggle
 from profsuite.dashboard.pages.view import View
 from profsuite.dashboard.store import Session
 from profsuite.exporters.figures.work import path_figure, saving_figure
@@ -56,26 +56,15 @@ def whatif(view: View) -> Any:
         number("saving_pct", "of it", "%", digits=2),
         number("per_step_ms", "saves a step", "ms"),
     ]
-    sliders = [
-        html.Div(
-            [
-                html.Label(label, htmlFor=json.dumps({"scale": name}, separators=(",", ":"))),
-                html.Output("as it is", id={"factor": name}),
-                dcc.Input(id={"scale": name}, type="range", min=0, max=2, step=0.05, value=1, debounce=0.2),
-            ],
-            className="slider",
-        )
-        for name, label in SCALES.items()
-    ]
+    sliders = [Slider({"scale": name}, label, 0, 2, 0.05, 1) for name, label in SCALES.items()]
+    toggles = [Toggle({"flag": name}, label) for name, label in FLAGS.items()]
     return html.Div(
         [
             section(
                 "Replay with changes",
                 note("Each slider multiplies the time of one kind of work."),
                 html.Div(sliders, className="sliders"),
-                dcc.Checklist(
-                    id="whatif-flags", options=[{"label": v, "value": k} for k, v in FLAGS.items()], value=[]
-                ),
+                html.Div(toggles, className="toggles"),
                 html.P(id="whatif-outcome", className="verdict", role="status"),
                 about="critical-path-and-what-if",
             ),
@@ -89,11 +78,6 @@ def whatif(view: View) -> Any:
             ),
         ]
     )
-
-
-def factor(value: float) -> str:
-    """What a slider's place means."""
-    return "as it is" if value == 1 else f"× {value:g}"
 
 
 def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
-from profsuite.dashboard.pages.whatif import FLAGS, SCALES, factor, outcome
+from profsuite.dashboard.pages.whatif import FLAGS, SCALES, outcome
 
 
 @pytest.fixture
@@ -37,7 +37,3 @@ def test_flags(session):
 
 def test_no_recording_to_replay(open_session):
     assert outcome(open_session([]), {"gemm": 0.5}, []) == "Nothing to replay."
-
-
-def test_factors():
-    assert [factor(value) for value in (1, 0, 0.5, 2)] == ["as it is", "× 0", "× 0.5", "× 2"]

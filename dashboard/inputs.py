@@ -1,0 +1,87 @@
+"""Components of the dashboard's own, in plain JavaScript: the timeline, and the browser's own inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash.development.base_component import Component
+
+
+class Own(Component):
+    """A component of assets/*.js; ``_prop_names`` are what it takes."""
+
+    _namespace = "profsuite_dashboard"
+    _children_props: list[str] = []  # noqa: RUF012 - Dash's
+    _base_nodes: list[str] = ["children"]  # noqa: RUF012
+    _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
+
+    def __init__(self, **given: Any) -> None:
+        self.available_properties = list(self._prop_names)
+        self.available_wildcard_properties: list[str] = []
+        super().__init__(**given)  # type: ignore[no-untyped-call]
+
+
+class Timeline(Own):
+    """The timeline of one trace (assets/timeline.js).
+
+    ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
+    ``selected`` the number of a slice or null.  It sets all three as the user moves.
+    """
+
+    _type = "Timeline"
+    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - Dash's name
+        trace: str,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        selected: int | None = None,
+    ) -> None:
+        super().__init__(id=id, trace=trace, start_ns=start_ns, end_ns=end_ns, selected=selected)
+
+
+class Choice(Own):
+    """One of several: ``options`` have a label and a value each."""
+
+    _type = "Choice"
+    _prop_names: list[str] = ["id", "label", "options", "value"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        label: str,
+        options: Sequence[Mapping[str, str]],
+        value: str | None = None,
+    ) -> None:
+        super().__init__(id=id, label=label, options=[dict(option) for option in options], value=value)
+
+
+class Slider(Own):
+    """A factor from ``min`` to ``max``."""
+
+    _type = "Slider"
+    _prop_names: list[str] = ["id", "label", "min", "max", "step", "value"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        id: Mapping[str, str],  # noqa: A002
+        label: str,
+        least: float,
+        most: float,
+        step: float,
+        value: float,
+    ) -> None:
+        super().__init__(id=dict(id), label=label, min=least, max=most, step=step, value=value)
+
+
+class Toggle(Own):
+    """On or off."""
+
+    _type = "Toggle"
+    _prop_names: list[str] = ["id", "label", "value"]  # noqa: RUF012
+
+    def __init__(self, id: Mapping[str, str], label: str, value: bool = False) -> None:  # noqa: A002
+        super().__init__(id=dict(id), label=label, value=value)
