@@ -117,7 +117,7 @@ def number(field: str, header: str, unit: str = "", digits: int = 3, **more: Any
 
 def name_column(field: str, header: str, **more: Any) -> dict[str, Any]:
     """A column of names, whole in the tooltip."""
-    return {"field": field, "headerName": header, "tooltipField": field, "flex": 3, "minWidth": 200, **more}
+    return {"field": field, "headerName": header, "tooltipField": field, "width": 320, "minWidth": 200, **more}
 
 
 def note(text: str) -> AnyComponent:

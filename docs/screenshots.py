@@ -30,7 +30,7 @@ def main() -> None:
             page.wait_for_selector("#content.page-overview .main-svg")
             page.wait_for_timeout(1000)
             page.screenshot(path=IMAGES / "dashboard_overview.png")
-            page.get_by_role("link", name="Timeline").click()
+            page.get_by_role("link", name="Timeline", exact=True).click()
             page.wait_for_selector(".timeline[data-drawn]")
             page.keyboard.press("/")
             page.locator(".timeline-search").fill("gemm")

@@ -22,7 +22,7 @@ COLUMNS: list[dict[str, Any]] = [
     number("min_us", "min", "µs"),
     number("max_us", "max", "µs"),
     number("occupancy_pct", "occupancy", "%", digits=1),
-    name_column("top_op", "launched by", flex=2),
+    name_column("top_op", "launched by"),
     {"field": "longest", "headerName": "timeline", "cellRenderer": "markdown", "maxWidth": 130, "filter": False},
 ]
 
