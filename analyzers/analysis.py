@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
+from profsuite.analyzers.device_costs import DeviceCosts, device_costs
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
 from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.op_calls import OpCalls
+from profsuite.analyzers.op_costs import op_costs
 from profsuite.analyzers.ops import OpTable, ops
+from profsuite.analyzers.precision import main_device
+from profsuite.analyzers.roofline import Roofline, RooflineOp, roofline, roofline_ops
 from profsuite.analyzers.steps import StepSummary, steps
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from profsuite.trace.model import Trace
@@ -26,11 +34,15 @@ FEW = 10
 
 
 class Analysis:
-    """What the findings and the verdict look at; ``top`` is the length of the lists."""
+    """What the findings and the verdict look at; ``top`` is the length of the lists.
 
-    def __init__(self, trace: Trace, top: int = 10) -> None:
+    ``peak`` replaces peaks of the device (of ``costs.peaks.parse_peaks``).
+    """
+
+    def __init__(self, trace: Trace, top: int = 10, peak: Mapping[str, float] | None = None) -> None:
         self.trace = trace
         self.top = top
+        self.peak = peak
 
     @cached_property
     def work(self) -> tuple[DeviceWork, ...]:
@@ -71,6 +83,29 @@ class Analysis:
     def kernels(self) -> KernelTable:
         """The kernels that take most time."""
         return kernels(self.trace, self.top)
+
+    @cached_property
+    def device_costs(self) -> DeviceCosts:
+        """Compute kernels and the op calls that answer for them, with what those cost."""
+        calls = OpCalls.of(self.trace, self.timelines.classes)
+        return device_costs(self.work, op_costs(self.trace, calls))
+
+    @cached_property
+    def peaks(self) -> DevicePeaks | None:
+        """The peaks of the main device; null where they are not known."""
+        return overridden(device_peaks(main_device(self)), self.peak)
+
+    @cached_property
+    def roofline_ops(self) -> list[RooflineOp]:
+        """Every op whose cost is known, by shapes and direction."""
+        return roofline_ops(self.trace, self.device_costs, main_device(self), self.peaks)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """How near ops and kernels come to the device's peaks."""
+        window = sum(row.shares.window_ns for row in self.breakdown)
+        device = main_device(self)
+        return roofline(self.trace, self.device_costs, self.roofline_ops, device, self.peaks, window, self.top)
 
     @cached_property
     def main(self) -> int | None:

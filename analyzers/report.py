@@ -18,17 +18,18 @@ from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpTable
+from profsuite.analyzers.roofline import Roofline
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
 from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "health")
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -88,14 +89,22 @@ class Report(Struct, frozen=True, kw_only=True):
     steps: StepSummary | None
     ops: OpTable | None
     kernels: KernelTable | None
+    roofline: Roofline | None
     health: tuple[HealthRow, ...] | None
 
 
-def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) -> Report:
+def analyze(
+    trace: Trace,
+    top: int = 10,
+    only: Collection[str] | None = None,
+    peak: Mapping[str, float] | None = None,
+) -> Report:
     """Everything that can be said of one trace; lists hold ``top`` rows.
 
     ``only`` names the sections wanted (of ``SECTIONS``; all by default): the others are null, and not computed
-    unless a wanted one needs them.  ``ValueError`` for a section that does not exist, or ``top`` below 1.
+    unless a wanted one needs them.  ``peak`` gives the device's peaks where they are not known or not right, as
+    ``{"bf16": 989e12, "bandwidth": 3.35e12}`` (FLOP/s, bytes a second).  ``ValueError`` for a section that does not
+    exist, or ``top`` below 1.
     """
     unknown = sorted(set(only or ()) - set(SECTIONS))
     if unknown:
@@ -105,7 +114,7 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
     wanted = set(SECTIONS if only is None else only)
-    analysis = Analysis(trace, top)
+    analysis = Analysis(trace, top, peak)
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,
@@ -119,6 +128,7 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         steps=analysis.steps if "steps" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
+        roofline=analysis.roofline if "roofline" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
 

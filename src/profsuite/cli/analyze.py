@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "health")
+SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "health")
 PIPE_WIDTH = 100
 
 

@@ -1,0 +1,197 @@
+"""What every op call of a trace costs, and which call answers for which kernels.
+
+Formulas are evaluated once for each distinct (op, shapes, dtypes, strides, scalars), never for each event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from profsuite.analyzers.costs.call import OpCall, UnknownInputError, parse_call
+from profsuite.analyzers.costs.registry import Cost, CostFormula, cost_of, find_formula
+from profsuite.analyzers.ranking import numbered
+from profsuite.analyzers.sparse_sizes import stored_elements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from profsuite.analyzers.op_calls import OpCalls
+    from profsuite.trace.model import Trace
+
+EVALUATE = "autograd::engine::evaluate_function"
+"""How the autograd engine's ops begin: what lies in them is backward."""
+
+_COLUMNS = ("input_dims", "input_types", "input_strides", "concrete_inputs", "input_layouts")
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """One distinct call: its op's name, its shapes as recorded (JSON), what it costs."""
+
+    name: str
+    input_dims: str
+    input_types: str
+    call: OpCall
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class OpCosts:
+    """The costs of a trace's calls (the elements of ``OpCalls``).
+
+    ``price`` is an index into ``priced`` for each call, -1 where its cost is unknown; ``owner`` the call that answers
+    for each call's kernels (itself or one around it), -1 for none: the outermost call with a cost, but a composite op
+    only where nothing inside it has one.
+    """
+
+    calls: OpCalls
+    priced: tuple[Priced, ...]
+    price: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    backward: NDArray[np.bool_]
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64]:
+        """The calls that answer for themselves: each is counted once, and none lies in another."""
+        return np.flatnonzero((self.owner == np.arange(len(self.owner))) & (self.price >= 0))
+
+
+def op_costs(trace: Trace, calls: OpCalls) -> OpCosts:
+    """The cost of every call, and who answers for whom; see docs/analyses.md, "Roofline"."""
+    names = trace.array("slice", "name")[calls.rows].astype(np.int64)
+    words = trace.words("slice", "name")
+    used = np.unique(names).tolist()
+    formulas = {code: found for code in used if (found := find_formula(str(words[code]))) is not None}
+    price, priced = _prices(trace, calls, names, formulas)
+    composite = np.zeros(len(words) + 1, bool)
+    composite[[code for code, entry in formulas.items() if entry.composite]] = True
+    return OpCosts(
+        calls=calls,
+        priced=tuple(priced),
+        price=price,
+        owner=_owners(calls, price >= 0, composite[names], names),
+        backward=_backward(trace, calls, names, used),
+    )
+
+
+def _prices(
+    trace: Trace, calls: OpCalls, names: NDArray[np.int64], formulas: dict[int, CostFormula]
+) -> tuple[NDArray[np.int64], list[Priced]]:
+    price, priced = np.full(len(names), -1, np.int64), list[Priced]()
+    words = trace.words("slice", "name")
+    known, reads = np.zeros(len(words) + 1, bool), np.zeros(len(words) + 1, bool)
+    known[list(formulas)] = True
+    reads[[code for code, entry in formulas.items() if entry.reads_values]] = True
+    op_row = np.full(trace.num_rows("slice"), -1, np.int64)
+    op_row[trace.array("op", "slice_id")] = np.arange(trace.num_rows("op"))
+    columns = [name for name in _COLUMNS if name in trace.ops.column_names]
+    codes = {name: _codes(trace, name) for name in columns}
+    at = np.flatnonzero(known[names] & (op_row[calls.rows] >= 0))
+    rows = op_row[calls.rows[at]]
+    has = (codes["input_dims"][rows] >= 0) & (codes["input_types"][rows] >= 0)
+    at, rows = at[has], rows[has]
+    if not len(at):
+        return price, priced
+    key = numbered(names[at])
+    for name in columns:
+        code = codes[name][rows]
+        if name == "concrete_inputs":
+            code = np.where(reads[names[at]], code, -1)
+        key = numbered(key * (int(code.max()) + 2) + code + 1)
+    size = int(key.max()) + 1
+    example = np.zeros(size, np.int64)
+    example[key[::-1]] = np.arange(len(key))[::-1]
+    texts = {name: _words(trace, name) for name in columns}
+    stored = stored_elements(trace, op_row)
+    index = np.full(size, -1, np.int64)
+    for number, place in enumerate(example.tolist()):
+        row = int(rows[place])
+        text = {name: texts[name][c] if (c := int(codes[name][row])) >= 0 else None for name in columns}
+        entry = formulas[int(names[at[place]])]
+        found = _price(str(words[int(names[at[place]])]), text, entry, stored)
+        if found is not None:
+            index[number] = len(priced)
+            priced.append(found)
+    price[at] = index[key]
+    return price, priced
+
+
+def _price(
+    name: str, text: dict[str, str | None], entry: CostFormula, stored: dict[tuple[int, ...], int]
+) -> Priced | None:
+    try:
+        call = parse_call(
+            name,
+            text["input_dims"],
+            text["input_types"],
+            text["input_strides"],
+            text["concrete_inputs"],
+            text.get("input_layouts"),
+            stored=stored,
+        )
+    except UnknownInputError:
+        return None
+    cost = cost_of(call, entry)
+    if cost is None:
+        return None
+    return Priced(name, text["input_dims"] or "", text["input_types"] or "", call, cost)
+
+
+def _codes(trace: Trace, column: str) -> NDArray[np.int64]:
+    return cast("NDArray[Any]", trace.array("op", column)).astype(np.int64)
+
+
+def _words(trace: Trace, column: str) -> list[str]:
+    return trace.words("op", column)
+
+
+def _owners(
+    calls: OpCalls, has: NDArray[np.bool_], composite: NDArray[np.bool_], names: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    up, number = calls.up, np.arange(len(calls.up))
+    contains = np.zeros(len(up), bool)  # a call with a cost
+    at = up[has]
+    at = np.unique(at[at >= 0])
+    while len(at):
+        contains[at] = True
+        at = up[at]
+        at = np.unique(at[at >= 0])
+        at = at[~contains[at]]
+    # Autocast calls an op again with inputs of lower precision: the inner one computes.
+    wraps = np.zeros(len(up), bool)
+    inner = np.flatnonzero(has & (up >= 0))
+    wraps[up[inner[names[inner] == names[up[inner]]]]] = True
+    candidate = has & ~(composite & contains) & ~wraps
+    owner = np.where(candidate, number, -1)
+    at, above = number[up >= 0], up[up >= 0]
+    while len(at):
+        better = candidate[above]
+        owner[at[better]] = above[better]
+        above = up[above]
+        at, above = at[above >= 0], above[above >= 0]
+    return owner
+
+
+def _backward(trace: Trace, calls: OpCalls, names: NDArray[np.int64], used: list[int]) -> NDArray[np.bool_]:
+    """Calls of the backward pass: inside the engine's ops, or joined to a forward op by the recorder."""
+    words = trace.words("slice", "name")
+    engine = np.zeros(len(words) + 1, bool)
+    engine[[code for code in used if str(words[code]).startswith(EVALUATE)]] = True
+    result = engine[names]
+    op_row = np.full(trace.num_rows("slice"), False)
+    joined = trace.array("op", "forward_op_id") >= 0
+    op_row[trace.array("op", "slice_id")[joined]] = True
+    result = result | op_row[calls.rows]
+    at = np.flatnonzero(calls.up >= 0)
+    above = calls.up[at]
+    while len(at):
+        inside = result[above]
+        result[at[inside]] = True
+        above = calls.up[above]
+        go = ~inside & (above >= 0)
+        at, above = at[go], above[go]
+    return result
