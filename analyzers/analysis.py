@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profsuite.analyzers.attention import AttentionTable, attention
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
 from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
 from profsuite.analyzers.device_costs import DeviceCosts, device_costs
@@ -106,6 +107,11 @@ class Analysis:
         window = sum(row.shares.window_ns for row in self.breakdown)
         device = main_device(self)
         return roofline(self.trace, self.device_costs, self.roofline_ops, device, self.peaks, window, self.top)
+
+    @cached_property
+    def attention(self) -> AttentionTable | None:
+        """Attention by backend and shapes; null where there is none."""
+        return attention(self.trace, self.device_costs, main_device(self), self.top)
 
     @cached_property
     def main(self) -> int | None:

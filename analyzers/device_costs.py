@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class DeviceCosts:
     """The compute kernels of all devices, one element each.
 
-    ``ids`` are rows of ``slice``; ``owner`` the call that answers for the kernel (an element of ``OpCalls``), -1 where
-    none with a known cost does; ``device`` numbers the devices from 0.
+    ``ids`` are rows of ``slice``; ``launcher`` the innermost op around the launch, ``owner`` the call that
+    answers for the kernel (elements of ``OpCalls``), -1 where there is none, or none with a known cost; ``device`` numbers
+    the devices from 0.
     """
 
     costs: OpCosts
@@ -31,6 +32,7 @@ class DeviceCosts:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     device: NDArray[np.int64]
+    launcher: NDArray[np.int64]
     owner: NDArray[np.int64]
 
     @property
@@ -80,9 +82,7 @@ def device_costs(work: tuple[DeviceWork, ...], costs: OpCosts) -> DeviceCosts:
         launcher = costs.calls.element[each.op_ids[compute]]
         owner = np.where(launcher >= 0, costs.owner[launcher], -1) if len(costs.owner) else launcher
         ids, start, end = each.ids[compute], each.start[compute], each.end[compute]
-        parts.append((ids, start, end, np.full(len(ids), number, np.int64), owner))
+        parts.append((ids, start, end, np.full(len(ids), number, np.int64), launcher, owner))
     empty = np.zeros(0, np.int64)
-    ids, start, end, device, owner = (
-        np.concatenate([empty, *(part[i] for part in parts)]).astype(np.int64) for i in range(5)
-    )
-    return DeviceCosts(costs, ids, start, end, device, owner)
+    columns = [np.concatenate([empty, *(part[i] for part in parts)]).astype(np.int64) for i in range(6)]
+    return DeviceCosts(costs, *columns)

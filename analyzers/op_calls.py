@@ -55,6 +55,18 @@ class OpCalls:
             at, above = at[go], above[go]
         return result
 
+    def outermost_of(self, flagged: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """For each call the outermost flagged one of itself and those around it, -1 for none."""
+        number = np.arange(len(self.up))
+        found = np.where(flagged, number, -1)
+        at, above = number[self.up >= 0], self.up[self.up >= 0]
+        while len(at):
+            hit = flagged[above]
+            found[at[hit]] = above[hit]
+            above = self.up[above]
+            at, above = at[above >= 0], above[above >= 0]
+        return found
+
 
 def _nearest_op(parent: NDArray[np.int32], element: NDArray[np.int64]) -> NDArray[np.int64]:
     """For every slice that is no op, the nearest op above it (a row of ``slice``), -1 for none."""

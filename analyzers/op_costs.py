@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -78,6 +78,59 @@ def op_costs(trace: Trace, calls: OpCalls) -> OpCosts:
     )
 
 
+@dataclass(frozen=True)
+class RecordedCalls:
+    """The recorded inputs of some calls: ``key`` is equal for calls whose inputs were recorded alike, -1 for none.
+
+    ``rows`` are of table ``op``, -1 for none.
+    """
+
+    key: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    codes: dict[str, NDArray[np.int64]]
+    texts: dict[str, list[str]]
+    stored: dict[tuple[int, ...], int]
+
+    def text(self, at: int, column: str) -> str | None:
+        """What was recorded of a call in a column of table ``op``; null where nothing was."""
+        row = int(self.rows[at])
+        if row < 0 or column not in self.codes:
+            return None
+        code = int(self.codes[column][row])
+        return self.texts[column][code] if code >= 0 else None
+
+    def call(self, at: int, name: str = "") -> OpCall | None:
+        """The parsed inputs of a call; null where they were not recorded, or make no sense."""
+        text = {column: self.text(at, column) for column in _COLUMNS}
+        try:
+            return parse_call(name, *text.values(), stored=self.stored)
+        except UnknownInputError:
+            return None
+
+
+def recorded_calls(
+    trace: Trace, calls: OpCalls, at: NDArray[np.int64], values: NDArray[np.bool_] | None = None
+) -> RecordedCalls:
+    """The recorded inputs of the calls ``at`` (elements); ``values`` marks those whose scalars tell them apart."""
+    op_row = np.full(trace.num_rows("slice"), -1, np.int64)
+    op_row[trace.array("op", "slice_id")] = np.arange(trace.num_rows("op"))
+    columns = [name for name in _COLUMNS if name in trace.ops.column_names]
+    codes = {name: trace.array("op", name).astype(np.int64) for name in columns}
+    rows = op_row[calls.rows[at]]
+    has = np.flatnonzero(rows >= 0)
+    has = has[(codes["input_dims"][rows[has]] >= 0) & (codes["input_types"][rows[has]] >= 0)]
+    key = np.zeros(len(has), np.int64)
+    for name in columns:
+        code = codes[name][rows[has]]
+        if name == "concrete_inputs" and values is not None:
+            code = np.where(values[has], code, -1)
+        key = numbered(key * (int(code.max(initial=-1)) + 2) + code + 1)
+    full = np.full(len(at), -1, np.int64)
+    full[has] = key
+    texts = {name: trace.words("op", name) for name in columns}
+    return RecordedCalls(full, rows, codes, texts, stored_elements(trace, op_row))
+
+
 def _prices(
     trace: Trace, calls: OpCalls, names: NDArray[np.int64], formulas: dict[int, CostFormula]
 ) -> tuple[NDArray[np.int64], list[Priced]]:
@@ -86,73 +139,32 @@ def _prices(
     known, reads = np.zeros(len(words) + 1, bool), np.zeros(len(words) + 1, bool)
     known[list(formulas)] = True
     reads[[code for code, entry in formulas.items() if entry.reads_values]] = True
-    op_row = np.full(trace.num_rows("slice"), -1, np.int64)
-    op_row[trace.array("op", "slice_id")] = np.arange(trace.num_rows("op"))
-    columns = [name for name in _COLUMNS if name in trace.ops.column_names]
-    codes = {name: _codes(trace, name) for name in columns}
-    at = np.flatnonzero(known[names] & (op_row[calls.rows] >= 0))
-    rows = op_row[calls.rows[at]]
-    has = (codes["input_dims"][rows] >= 0) & (codes["input_types"][rows] >= 0)
-    at, rows = at[has], rows[has]
-    if not len(at):
+    at = np.flatnonzero(known[names])
+    recorded = recorded_calls(trace, calls, at, reads[names[at]])
+    there = np.flatnonzero(recorded.key >= 0)
+    if not len(there):
         return price, priced
-    key = numbered(names[at])
-    for name in columns:
-        code = codes[name][rows]
-        if name == "concrete_inputs":
-            code = np.where(reads[names[at]], code, -1)
-        key = numbered(key * (int(code.max()) + 2) + code + 1)
+    key = numbered(numbered(names[at[there]]) * (int(recorded.key.max()) + 1) + recorded.key[there])
     size = int(key.max()) + 1
     example = np.zeros(size, np.int64)
-    example[key[::-1]] = np.arange(len(key))[::-1]
-    texts = {name: _words(trace, name) for name in columns}
-    stored = stored_elements(trace, op_row)
+    example[key[::-1]] = there[::-1]
     index = np.full(size, -1, np.int64)
     for number, place in enumerate(example.tolist()):
-        row = int(rows[place])
-        text = {name: texts[name][c] if (c := int(codes[name][row])) >= 0 else None for name in columns}
-        entry = formulas[int(names[at[place]])]
-        found = _price(str(words[int(names[at[place]])]), text, entry, stored)
-        if found is not None:
+        code = int(names[at[place]])
+        call = recorded.call(place, str(words[code]))
+        cost = None if call is None else cost_of(call, formulas[code])
+        if call is not None and cost is not None:
             index[number] = len(priced)
-            priced.append(found)
-    price[at] = index[key]
+            dims, types = recorded.text(place, "input_dims"), recorded.text(place, "input_types")
+            priced.append(Priced(call.name, dims or "", types or "", call, cost))
+    price[at[there]] = index[key]
     return price, priced
-
-
-def _price(
-    name: str, text: dict[str, str | None], entry: CostFormula, stored: dict[tuple[int, ...], int]
-) -> Priced | None:
-    try:
-        call = parse_call(
-            name,
-            text["input_dims"],
-            text["input_types"],
-            text["input_strides"],
-            text["concrete_inputs"],
-            text.get("input_layouts"),
-            stored=stored,
-        )
-    except UnknownInputError:
-        return None
-    cost = cost_of(call, entry)
-    if cost is None:
-        return None
-    return Priced(name, text["input_dims"] or "", text["input_types"] or "", call, cost)
-
-
-def _codes(trace: Trace, column: str) -> NDArray[np.int64]:
-    return cast("NDArray[Any]", trace.array("op", column)).astype(np.int64)
-
-
-def _words(trace: Trace, column: str) -> list[str]:
-    return trace.words("op", column)
 
 
 def _owners(
     calls: OpCalls, has: NDArray[np.bool_], composite: NDArray[np.bool_], names: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    up, number = calls.up, np.arange(len(calls.up))
+    up = calls.up
     contains = np.zeros(len(up), bool)  # a call with a cost
     at = up[has]
     at = np.unique(at[at >= 0])
@@ -166,14 +178,7 @@ def _owners(
     inner = np.flatnonzero(has & (up >= 0))
     wraps[up[inner[names[inner] == names[up[inner]]]]] = True
     candidate = has & ~(composite & contains) & ~wraps
-    owner = np.where(candidate, number, -1)
-    at, above = number[up >= 0], up[up >= 0]
-    while len(at):
-        better = candidate[above]
-        owner[at[better]] = above[better]
-        above = up[above]
-        at, above = at[above >= 0], above[above >= 0]
-    return owner
+    return calls.outermost_of(candidate)
 
 
 def _backward(trace: Trace, calls: OpCalls, names: NDArray[np.int64], used: list[int]) -> NDArray[np.bool_]:

@@ -41,7 +41,10 @@ def _names(ops: str) -> list[str]:
 
 
 def elementwise_cost(inputs: tuple[Tensor, ...], per_result: int, out: Dtype | None, *, in_place: bool) -> Cost:
-    """``per_result`` FLOPs for each element of the broadcast inputs; ``out`` is the results' dtype."""
+    """``per_result`` FLOPs for each element of the broadcast inputs; ``out`` is the results' dtype.
+
+    Tensors without dimensions are arguments of the kernel (torch makes one of every Python number): not read.
+    """
     require(bool(inputs) and not any(tensor.is_sparse for tensor in inputs))
     shape = inputs[0].shape if in_place else broadcast(*(tensor.shape for tensor in inputs))
     if in_place and inputs[0].dtype is not None:
@@ -50,7 +53,7 @@ def elementwise_cost(inputs: tuple[Tensor, ...], per_result: int, out: Dtype | N
     return Cost(
         kind="elementwise",
         flops=per_result * numel,
-        bytes_read=total_bytes(inputs),
+        bytes_read=total_bytes(tensor for tensor in inputs if tensor.shape or not shape),
         bytes_written=None if out is None else numel * out.num_bytes,
         dtype=dtype_name(inputs[0]),
     )

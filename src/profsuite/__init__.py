@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.costs.call import OpCall
+    from profsuite.analyzers.costs.registry import Cost, costs, register_cost
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cost",
     "MissingExtraError",
+    "OpCall",
     "ProfsuiteError",
     "Report",
     "SelectionError",
@@ -31,13 +35,19 @@ __all__ = [
     "__version__",
     "analyze",
     "annotate",
+    "costs",
     "find_ranks",
     "load",
     "profile",
+    "register_cost",
     "schedule",
 ]
 
 _HOME = {
+    "Cost": "profsuite.analyzers.costs",
+    "OpCall": "profsuite.analyzers.costs",
+    "costs": "profsuite.analyzers.costs",
+    "register_cost": "profsuite.analyzers.costs",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
     "MissingExtraError": "profsuite.errors",

@@ -48,7 +48,9 @@ def priced(recorded):
 
     def run(work):
         costs = recorded(work).device_costs.costs
-        return [(costs.priced[costs.price[owner]].name, costs.priced[costs.price[owner]].cost) for owner in costs.owners]
+        return [
+            (costs.priced[costs.price[owner]].name, costs.priced[costs.price[owner]].cost) for owner in costs.owners
+        ]
 
     return run
 
