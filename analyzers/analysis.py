@@ -9,6 +9,7 @@ import numpy as np
 
 from profsuite.analyzers.attention import AttentionTable, attention
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.costs.call import OpCall
 from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
 from profsuite.analyzers.device_costs import DeviceCosts, device_costs
 from profsuite.analyzers.device_work import DeviceWork, device_work
@@ -21,6 +22,7 @@ from profsuite.analyzers.op_costs import op_costs
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.precision import main_device
 from profsuite.analyzers.roofline import Roofline, RooflineOp, roofline, roofline_ops
+from profsuite.analyzers.sparse import SparseTable, sparse
 from profsuite.analyzers.steps import StepSummary, steps
 
 if TYPE_CHECKING:
@@ -104,14 +106,31 @@ class Analysis:
     @cached_property
     def roofline(self) -> Roofline:
         """How near ops and kernels come to the device's peaks."""
-        window = sum(row.shares.window_ns for row in self.breakdown)
-        device = main_device(self)
+        device, window = main_device(self), self.devices_window_ns
         return roofline(self.trace, self.device_costs, self.roofline_ops, device, self.peaks, window, self.top)
 
+    @property
+    def devices_window_ns(self) -> int:
+        """The windows of all devices, summed."""
+        return sum(row.shares.window_ns for row in self.breakdown)
+
     @cached_property
-    def attention(self) -> AttentionTable | None:
-        """Attention by backend and shapes; null where there is none."""
+    def priced_ops(self) -> tuple[tuple[RooflineOp, OpCall], ...]:
+        """Every op whose cost is known, with its parsed inputs."""
+        costs = self.device_costs.costs
+        examples = self.device_costs.groups[1].tolist()
+        calls = (costs.priced[int(costs.price[example])].call for example in examples)
+        return tuple(zip(self.roofline_ops, calls, strict=True))
+
+    @cached_property
+    def attention(self) -> AttentionTable:
+        """Attention by backend and shapes."""
         return attention(self.trace, self.device_costs, main_device(self), self.top)
+
+    @cached_property
+    def sparse(self) -> SparseTable:
+        """Products with sparse matrices."""
+        return sparse(self.device_costs, self.roofline_ops, self.peaks, self.top)
 
     @cached_property
     def main(self) -> int | None:

@@ -34,10 +34,10 @@ SDPA = ("aten::scaled_dot_product_attention", "aten::_scaled_dot_product_attenti
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """A fused backend that did not run, and why; ``reasons`` is empty where nothing that was recorded speaks against it.
+    """A fused backend that did not run, and why; ``reasons`` is empty where nothing recorded speaks against it.
 
-    ``checked_by`` is ``rules`` (documented ones, on recorded inputs) or ``torch`` (its own checks, asked in this process);
-    ``allowed`` is what torch said, null where it was not asked.
+    ``checked_by`` is ``rules`` (documented ones, on recorded inputs) or ``torch`` (its own checks, asked in this
+    process); ``allowed`` is what torch said, null where it was not asked.
     """
 
     backend: Literal["flash", "efficient"]
@@ -51,9 +51,9 @@ class AttentionRow(Struct, frozen=True, kw_only=True):
 
     ``backend`` is ``unfused`` for separate products around a softmax, found by their shapes: the forward's alone, and
     ``slice_id`` is a softmax.  ``fused``: the scores never reach memory.  ``input_dims`` are as recorded (JSON), of
-    ``unfused`` the scores' shape; null where no shapes were recorded.  ``device_ns`` is the union of the device work inside
-    the calls, ``device_pct`` its share of all compute kernels; null without device work.  Backward kernels of ``math``
-    and ``unfused`` are ordinary products, and not in these rows.
+    ``unfused`` the scores' shape; null where no shapes were recorded.  ``device_ns`` is the union of the compute
+    kernels of the calls, ``device_pct`` its share of all compute kernels' time; null without device work.  Backward
+    kernels of ``math`` and ``unfused`` are ordinary products, and not in these rows.
     """
 
     backend: Backend
@@ -72,7 +72,11 @@ class AttentionRow(Struct, frozen=True, kw_only=True):
 
 
 class AttentionTable(Struct, frozen=True, kw_only=True):
-    """Attention by backend and inputs, most device time first; ``num_calls`` counts forward and backward ones."""
+    """Attention by backend and inputs, most device time first; ``num_calls`` counts forward and backward ones.
+
+    Without attention ``num_calls`` is 0.  ``unfused_pct`` is the share of attention's device time in rows that are not
+    fused; times are null without device work.
+    """
 
     num_calls: int
     device_ns: Ns | None
@@ -81,8 +85,8 @@ class AttentionTable(Struct, frozen=True, kw_only=True):
     rows: tuple[AttentionRow, ...]
 
 
-def attention(trace: Trace, work: DeviceCosts, device: Mapping[str, Any], top: int = 10) -> AttentionTable | None:
-    """Attention in a trace; null where no op is attention; definitions: docs/analyses.md, "Attention"."""
+def attention(trace: Trace, work: DeviceCosts, device: Mapping[str, Any], top: int = 10) -> AttentionTable:
+    """Attention in a trace; definitions: docs/analyses.md, "Attention"."""
     calls = work.costs.calls
     names = trace.array("slice", "name")[calls.rows].astype(np.int64)
     words = trace.words("slice", "name")
@@ -92,10 +96,8 @@ def attention(trace: Trace, work: DeviceCosts, device: Mapping[str, Any], top: i
     inside = calls.outermost_of(flagged[names])
     rows = _of_ops(trace, work, device, inside, backends) if backends else []
     rows += _unfused(work, inside)
-    if not rows:
-        return None
     rows.sort(key=lambda row: (-(row.device_ns or 0), -row.count))
-    total = sum(row.device_ns or 0 for row in rows) if len(work.ids) else None
+    total = sum(row.device_ns or 0 for row in rows) if rows and len(work.ids) else None
     slow = sum(row.device_ns or 0 for row in rows if not row.fused)
     return AttentionTable(
         num_calls=sum(row.count for row in rows),
@@ -145,7 +147,7 @@ def _of_ops(
                 direction="backward" if costs.backward[element] else "forward",
                 input_dims=recorded.text(at, "input_dims"),
                 input_types=recorded.text(at, "input_types"),
-                causal=_causal(around),
+                causal=_causal(op, call, around),
                 masked=None if around is None else around.optional(3) is not None,
                 count=int(counts[number]),
                 device_ns=spent,
@@ -168,9 +170,20 @@ def _sdpa_around(trace: Trace, work: DeviceCosts, element: int, call: OpCall | N
     return None
 
 
-def _causal(call: OpCall | None) -> bool | None:
+_CAUSAL = {
+    "aten::_scaled_dot_product_flash_attention": 4,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": 4,
+    "aten::_scaled_dot_product_efficient_attention": 6,
+    "aten::_scaled_dot_product_cudnn_attention": 6,
+    "flash_attn::_flash_attn_forward": 5,
+}
+"""Position of the causal flag where no sdpa call is recorded around (compiled code)."""
+
+
+def _causal(op: str, call: OpCall | None, around: OpCall | None) -> bool | None:
+    said, at = (around, 5) if around is not None else (call, _CAUSAL.get(op, -1))
     try:
-        return None if call is None else call.flag(5)
+        return None if said is None or at < 0 else said.flag(at)
     except UnknownInputError:
         return None
 

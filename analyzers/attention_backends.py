@@ -23,7 +23,8 @@ Backend = Literal[
 ]
 
 BACKENDS: tuple[tuple[Backend, str, str], ...] = (
-    ("flash (CPU)", r"^aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention_for_cpu"),
+    ("flash (CPU)", r"^aten::_scaled_dot_product_flash_attention_for_cpu",
+     "aten::_scaled_dot_product_flash_attention_for_cpu"),
     ("flash", r"^aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_flash_attention_backward"),
     ("efficient", r"^aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_efficient_attention"),
     ("cudnn", r"^aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_dot_product_cudnn_attention"),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class DeviceCosts:
     """The compute kernels of all devices, one element each.
 
-    ``ids`` are rows of ``slice``; ``launcher`` the innermost op around the launch, ``owner`` the call that
-    answers for the kernel (elements of ``OpCalls``), -1 where there is none, or none with a known cost; ``device`` numbers
-    the devices from 0.
+    ``ids`` are rows of ``slice``; ``launcher`` is the innermost op around the launch, ``owner`` the call that answers
+    for the kernel (elements of ``OpCalls``), -1 where there is none, or none with a known cost; ``device`` numbers the
+    devices from 0.
     """
 
     costs: OpCosts

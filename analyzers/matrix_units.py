@@ -10,7 +10,7 @@ from profsuite.analyzers.precision import TF32
 
 USES = re.compile(
     r"tensorop|s\d*16816|s161616|i16816|s\d*884|h884|s1688|h1688|tf32|hmma|imma|qmma|wgmma|gmma|nvjet|xmma_\w*(?:f16|bf16|tf32|i8)"
-    r"|flash|fmha|mha_fwd|mha_bwd|_MI\d+x\d+|mfma|fp16_s|bf16_s|f16f16|bf16bf16|cudnn_generated_fort_native_sdpa",
+    r"|flash|fmha|^attn_(?:fwd|bwd)|mha_fwd|mha_bwd|_MI\d+x\d+|mfma|fp16_s|bf16_s|f16f16|bf16bf16|cudnn_generated_fort_native_sdpa",
     re.IGNORECASE,
 )
 """In the names of kernels on matrix units: ``cutlass_80_tensorop_s1688gemm``, ``nvjet_tst``, ``Cijk_..._MI16x16x1``."""

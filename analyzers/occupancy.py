@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ class Multiprocessor:
         by_registers = np.where(registers > 0, fitting // warps, self.max_blocks)
         per_block = -(-(shared + self.shared_reserved) // self.shared_unit) * self.shared_unit
         by_shared = np.where(per_block > 0, self.shared_memory // np.maximum(per_block, 1), self.max_blocks)
-        return np.minimum.reduce([by_threads, by_registers, by_shared, np.full(len(warps), self.max_blocks)])
+        fitting_all = np.minimum(np.minimum(by_threads, by_registers), np.minimum(by_shared, self.max_blocks))
+        return cast("NDArray[np.int64]", fitting_all)
 
     def waves(
         self,
@@ -85,7 +86,8 @@ class Multiprocessor:
         known = (blocks > 0) & (threads > 0) & (registers >= 0) & (shared >= 0)
         resident = np.where(known, self.resident_blocks(*(np.maximum(v, 0) for v in (threads, registers, shared))), 0)
         slots = (self.count * resident).astype(np.float64)
-        return np.divide(blocks, slots, out=np.full(len(blocks), np.nan), where=slots > 0)
+        waves = np.divide(blocks, slots, out=np.full(len(blocks), np.nan), where=slots > 0)
+        return cast("NDArray[np.float64]", waves)
 
 
 def tail_loss(waves: NDArray[np.float64]) -> NDArray[np.float64]:

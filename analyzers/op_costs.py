@@ -186,11 +186,11 @@ def _backward(trace: Trace, calls: OpCalls, names: NDArray[np.int64], used: list
     words = trace.words("slice", "name")
     engine = np.zeros(len(words) + 1, bool)
     engine[[code for code in used if str(words[code]).startswith(EVALUATE)]] = True
-    result = engine[names]
+    result: NDArray[np.bool_] = engine[names]
     op_row = np.full(trace.num_rows("slice"), False)
     joined = trace.array("op", "forward_op_id") >= 0
     op_row[trace.array("op", "slice_id")[joined]] = True
-    result = result | op_row[calls.rows]
+    result |= op_row[calls.rows]
     at = np.flatnonzero(calls.up >= 0)
     above = calls.up[at]
     while len(at):

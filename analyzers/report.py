@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.attention import AttentionTable
 from profsuite.analyzers.base import Finding, Ns
 from profsuite.analyzers.breakdown import DeviceBreakdown
 from profsuite.analyzers.findings import findings
@@ -19,6 +20,7 @@ from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
 from profsuite.analyzers.ops import OpTable
 from profsuite.analyzers.roofline import Roofline
+from profsuite.analyzers.sparse import SparseTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
 from profsuite.trace.model import Trace
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "health")
+SECTIONS = (
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "attention", "sparse",
+    "health",
+)  # fmt: skip
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -90,6 +95,8 @@ class Report(Struct, frozen=True, kw_only=True):
     ops: OpTable | None
     kernels: KernelTable | None
     roofline: Roofline | None
+    attention: AttentionTable | None
+    sparse: SparseTable | None
     health: tuple[HealthRow, ...] | None
 
 
@@ -129,6 +136,8 @@ def analyze(
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
         roofline=analysis.roofline if "roofline" in wanted else None,
+        attention=analysis.attention if "attention" in wanted else None,
+        sparse=analysis.sparse if "sparse" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
 

@@ -64,7 +64,7 @@ def kernel_waves(trace: Trace, work: DeviceCosts, device: Mapping[str, Any]) -> 
     rows = row_of[work.ids]
 
     def column(name: str) -> NDArray[np.int64]:
-        values = trace.array("kernel", name, null=-1)[rows]
+        values: NDArray[np.int64] = trace.array("kernel", name, null=-1)[rows]
         return np.clip(values, -1, 2**31)
 
     grid, block = ([column(f"{what}_{axis}") for axis in "xyz"] for what in ("grid", "block"))

@@ -96,11 +96,46 @@ def _rows(report: Report) -> Iterable[Row]:
     for kernel in report.kernels.rows if report.kernels is not None else ():
         base = {"section": "kernels", "subject": kernel.name, "detail": kernel.kind}
         yield from _numbers(kernel, base, leave_out=("longest_slice_id",))
+    yield from _costs(report)
     for health in report.health or ():
         yield from _numbers(health, {"section": "health", "subject": health.kind, "detail": health.message})
 
 
-_UNITS = {"ns": "ns", "pct": "%", "bytes": "bytes", "ms_per_step": "ms per step", "offset": "bytes"}
+def _costs(report: Report) -> Iterable[Row]:
+    """What roofline, attention and sparse products say; ``detail`` holds the shapes, and the direction before them."""
+    if report.roofline is not None:
+        yield from _numbers(report.roofline, {"section": "roofline"})
+        for op in report.roofline.ops:
+            base: Row = {"section": "roofline_ops", "subject": op.name, "detail": f"{op.direction} {op.input_dims}"}
+            yield from _numbers(op, base, leave_out=("longest_slice_id",))
+            yield from _numbers(op.attained, base)
+        for kernel in report.roofline.kernels:
+            base = {"section": "roofline_kernels", "subject": kernel.name, "detail": kernel.op}
+            yield from _numbers(kernel, base)
+            if kernel.attained is not None:
+                yield from _numbers(kernel.attained, base)
+    if report.attention is not None:
+        yield from _numbers(report.attention, {"section": "attention"})
+        for attention in report.attention.rows:
+            base = {"section": "attention", "subject": attention.backend}
+            base |= {"detail": f"{attention.direction} {attention.input_dims or ''}".rstrip()}
+            yield from _numbers(attention, base, leave_out=("slice_id",))
+    if report.sparse is not None:
+        for product in report.sparse.rows:
+            base = {"section": "sparse", "subject": product.name, "detail": f"{product.direction} {product.input_dims}"}
+            yield from _numbers(product, base, leave_out=("slice_id",))
+
+
+_UNITS = {
+    "ns": "ns",
+    "pct": "%",
+    "bytes": "bytes",
+    "flops": "FLOP",
+    "bytes_per_s": "B/s",
+    "flops_per_s": "FLOP/s",
+    "ms_per_step": "ms per step",
+    "offset": "bytes",
+}
 
 
 def _numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ()) -> Iterable[Row]:

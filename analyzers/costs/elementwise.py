@@ -111,6 +111,10 @@ def fill(call: OpCall) -> Cost:
 @formula("aten::native_dropout", kind="elementwise")
 def dropout(call: OpCall) -> Cost:
     """A comparison and a multiplication an element; writes the result and a mask of a byte each."""
+    return _dropout(call)
+
+
+def _dropout(call: OpCall) -> Cost:
     x = call.tensor(0)
     out = bytes_of(x.numel, x)
     return Cost(
@@ -125,7 +129,7 @@ def dropout(call: OpCall) -> Cost:
 @formula("aten::_fused_dropout", kind="elementwise")
 def fused_dropout(call: OpCall) -> Cost:
     """As ``native_dropout``, of older versions."""
-    return dropout(call)
+    return _dropout(call)
 
 
 @formula("_C::silu_and_mul", "_C::gelu_and_mul", "_C::gelu_tanh_and_mul", kind="elementwise")

@@ -45,11 +45,11 @@ def template(call: OpCall) -> Cost:
         extra = tuple(tensor for tensor in tensors[3:] if len(tensor.shape) == 4 and tensor.shape == q.shape)[1:]
         return attention_cost(q, k, v, causal=False, backward=backward, more=extra, data_dependent=True)
     a, b, out = _factors(tensors)
-    rows, k = prod(a.shape[:-1]), a.shape[-1]
+    rows, depth = prod(a.shape[:-1]), a.shape[-1]
     require(out.numel == rows * b.shape[-1])
     return Cost(
         kind="gemm" if len(a.shape) == 2 else "batched gemm",
-        flops=2 * rows * k * b.shape[-1],
+        flops=2 * rows * depth * b.shape[-1],
         bytes_moved=total_bytes(tensors),
         dtype=dtype_name(a),
     )

@@ -10,19 +10,26 @@ from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.findings.allocator_calls import allocator_calls
 from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
 from profsuite.analyzers.findings.cpu_only import cpu_only
+from profsuite.analyzers.findings.dtype_conversions import dtype_conversions
 from profsuite.analyzers.findings.exposed_communication import exposed_communication
 from profsuite.analyzers.findings.exposed_memcpy import exposed_memcpy
+from profsuite.analyzers.findings.far_from_roofline import far_from_roofline
 from profsuite.analyzers.findings.garbage_collection import garbage_collection
 from profsuite.analyzers.findings.host_bound import host_bound
 from profsuite.analyzers.findings.host_communication import host_communication
 from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.layout_transposes import layout_transposes
+from profsuite.analyzers.findings.low_occupancy_tail import low_occupancy_tail
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.no_tensor_cores import no_tensor_cores
 from profsuite.analyzers.findings.small_kernels import small_kernels
+from profsuite.analyzers.findings.sparse_slower_than_dense import sparse_slower_than_dense
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
 from profsuite.analyzers.findings.sync_in_loop import sync_in_loop
 from profsuite.analyzers.findings.trace_health import trace_health
+from profsuite.analyzers.findings.unfused_attention import unfused_attention
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -47,6 +54,13 @@ RULES: tuple[Rule, ...] = (
     exposed_memcpy,
     kernel_bound,
     small_kernels,
+    no_tensor_cores,
+    unfused_attention,
+    far_from_roofline,
+    low_occupancy_tail,
+    dtype_conversions,
+    layout_transposes,
+    sparse_slower_than_dense,
     stream_waits,
     allocator_calls,
     compile_in_steps,

@@ -15,8 +15,21 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "health")
+SECTIONS = (
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "attention", "sparse",
+    "health",
+)  # fmt: skip
 PIPE_WIDTH = 100
+
+
+def peaks(text: str) -> dict[str, float]:
+    """Peaks of a device, as ``bf16=989e12,bandwidth=3.35e12``."""
+    from profsuite.analyzers.costs.peaks import PeakError, parse_peaks
+
+    try:
+        return parse_peaks(text)
+    except PeakError as error:
+        raise ValueError(str(error)) from None
 
 
 def section_list(text: str) -> tuple[str, ...]:
@@ -48,6 +61,12 @@ EXAMPLES = examples(
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of ops and kernels.")
 @click.option("--full", is_flag=True, help="Of several ranks, print every report whole (text and markdown).")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option(
+    "--peak",
+    callback=parsed(peaks),
+    metavar="NAME=RATE[,...]",
+    help="Peaks of the device, as bf16=989e12,bandwidth=3.35e12 (FLOP/s, bytes a second).",
+)
 @selection_options
 @reader_options
 @click.option(
@@ -61,6 +80,7 @@ def command(
     top: int,
     full: bool,
     output: str | None,
+    peak: dict[str, float] | None,
     ranks: list[int] | None,
     fail_on: str | None,
     color: bool | None,
@@ -83,7 +103,8 @@ def command(
     unreadable: list[Unreadable] = []
     for file in files:
         try:
-            reports.append(analyze(load_one(file, **options), only=computed(only, form, fail_on, len(files)), top=top))
+            wanted = computed(only, form, fail_on, len(files))
+            reports.append(analyze(load_one(file, **options), only=wanted, top=top, peak=peak))
         except TraceError as error:
             if len(files) == 1:
                 raise
