@@ -11,7 +11,7 @@ from profsuite.analyzers.attention import AttentionTable, attention
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
 from profsuite.analyzers.costs.call import OpCall
 from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
-from profsuite.analyzers.device_costs import DeviceCosts, device_costs
+from profsuite.analyzers.device_costs import DeviceCosts, device_costs, with_lists
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
@@ -91,7 +91,7 @@ class Analysis:
     def device_costs(self) -> DeviceCosts:
         """Compute kernels and the op calls that answer for them, with what those cost."""
         calls = OpCalls.of(self.trace, self.timelines.classes)
-        return device_costs(self.work, op_costs(self.trace, calls))
+        return with_lists(self.trace, device_costs(self.work, op_costs(self.trace, calls)))
 
     @cached_property
     def peaks(self) -> DevicePeaks | None:

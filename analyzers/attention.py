@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -210,51 +209,51 @@ def _refusals(backend: Backend, call: OpCall | None, device: Mapping[str, Any]) 
 
 def _unfused(work: DeviceCosts, inside: NDArray[np.int64]) -> list[AttentionRow]:
     """Separate products around a softmax: (b h, m, d) by (b h, d, n), softmax over (b, h, m, n), by (b h, n, dv)."""
-    costs = work.costs
-    group, example = work.groups
-    priced = [costs.priced[int(costs.price[call])] for call in example.tolist()]
-    eligible = [number for number, call in enumerate(example.tolist()) if inside[call] < 0 and not costs.backward[call]]
-    scores: dict[tuple[int, int, int], list[int]] = {}
-    applied: dict[tuple[int, int, int], list[int]] = {}
-    for number in eligible:
-        if priced[number].name in ("aten::bmm", "aten::baddbmm"):
-            first = 1 if priced[number].name == "aten::baddbmm" else 0
-            a, b = priced[number].call.tensor(first), priced[number].call.tensor(first + 1)
+    costs, counted = work.costs, work.counted
+    apart = counted[(inside[counted] < 0) & ~costs.backward[counted]]
+    price = costs.price[apart]
+    used = np.unique(price).tolist()
+    scores: dict[tuple[int, ...], list[int]] = {}
+    applied: dict[tuple[int, ...], list[int]] = {}
+    for number in used:
+        call = costs.priced[number].call
+        if call.name in ("aten::bmm", "aten::baddbmm"):
+            first = 1 if call.name == "aten::baddbmm" else 0
+            a, b = call.tensor(first), call.tensor(first + 1)
             scores.setdefault((a.shape[0], a.shape[1], b.shape[2]), []).append(number)
-            applied.setdefault(a.shape, []).append(number)  # type: ignore[arg-type]
-    of_call = np.full(len(costs.owner), -1, np.int64)
-    of_call[work.counted] = group
-    counts = np.bincount(group, minlength=len(example))
+            applied.setdefault(a.shape, []).append(number)
     rows, taken = [], set[int]()
-    for number in eligible:
-        if priced[number].name != "aten::_softmax" or len(shape := priced[number].call.tensor(0).shape) != 4:
+    for number in used:
+        call = costs.priced[number].call
+        if call.name != "aten::_softmax" or len(shape := call.tensor(0).shape) != 4:
             continue
         flat = (shape[0] * shape[1], shape[2], shape[3])
-        before = [n for n in scores.get(flat, ()) if n not in taken]
-        after = [n for n in applied.get(flat, ()) if n not in taken and n not in before]
+        before = [each for each in scores.get(flat, ()) if each not in taken]
+        after = [each for each in applied.get(flat, ()) if each not in taken and each not in before]
         if not before or not after:
             continue
         taken.update(before, after)
-        members = np.zeros(len(example) + 1, bool)
-        members[list(itertools.chain(before, after, (number,)))] = True
-        piece = np.flatnonzero(work.owner >= 0)
-        piece = piece[members[of_call[work.owner[piece]]]]
+        members = apart[np.isin(price, [*before, *after, number])]
+        own = np.zeros(len(costs.owner) + 1, bool)
+        own[members] = True
+        piece = np.flatnonzero(own[work.owner])
         spent = int(work.union(np.zeros(len(piece), np.int64), piece, 1)[0]) if len(piece) else None
+        softmaxes = apart[price == number]
         rows.append(
             AttentionRow(
                 backend="unfused",
                 fused=False,
-                op=priced[number].name,
+                op=call.name,
                 direction="forward",
                 input_dims=str(list(shape)),
-                input_types=priced[number].input_types,
+                input_types=costs.priced[number].input_types,
                 causal=None,
                 masked=None,
-                count=int(counts[number]),
+                count=len(softmaxes),
                 device_ns=spent,
                 device_pct=None if spent is None else pct(spent, work.total_ns),
                 refused=(),
-                slice_id=int(costs.calls.rows[example[number]]),
+                slice_id=int(costs.calls.rows[softmaxes[0]]),
             )
         )
     return rows

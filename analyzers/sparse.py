@@ -147,17 +147,19 @@ def _dense(
 ) -> tuple[float | None, Literal["measured", "assumed"] | None]:
     m, n, k = sizes
     dtype = next((tensor.dtype for tensor in call.every_tensor if tensor.dtype is not None), FP32)
+    formats = {dtype.name} | ({"tf32"} if dtype.name == "fp32" else set())
+    dense = [other for other in ops if other.kind == "gemm" and other.device_ns and other.attained.dtype in formats]
+    # In which format fp32 is multiplied the trace's dense products tell; torch's default is fp32 itself.
+    rated = max(dense, key=lambda other: other.device_ns or 0).attained.dtype if dense else dtype.name
     cost = product(Tensor((m, k), dtype), Tensor((k, n), dtype), m, n, k)
-    least = attained(cost, op.count, None, op.attained.dtype or dtype.name, peaks).bound_ns
+    least = attained(cost, op.count, None, rated, peaks).bound_ns
     if least is None:
         return None, None
-    dense = [
-        other
-        for other in ops
-        if other.kind == "gemm" and other.device_ns and other.attained.dtype == (op.attained.dtype or dtype.name)
+    reached = [
+        (other.attained.bound_ns or 0.0, other.device_ns or 0)
+        for other in dense
+        if other.attained.dtype == rated and other.attained.pct_of_roofline
     ]
-    reached = [(other.attained.bound_ns, other.device_ns) for other in dense if other.attained.pct_of_roofline]
-    time = sum(ns or 0 for _, ns in reached)
-    if not time:
+    if not reached:
         return least / ASSUMED_EFFICIENCY, "assumed"
-    return least * time / sum(bound or 0.0 for bound, _ in reached), "measured"
+    return least * sum(time for _, time in reached) / sum(bound for bound, _ in reached), "measured"

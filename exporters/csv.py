@@ -144,5 +144,5 @@ def _numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ())
         value = getattr(struct, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or field in leave_out:
             continue
-        unit = next((word for ending, word in _UNITS.items() if field.endswith(f"_{ending}")), "")
+        unit = next((word for ending, word in _UNITS.items() if f"_{field}".endswith(f"_{ending}")), "")
         yield base | {"metric": field, "value": value, "unit": unit}

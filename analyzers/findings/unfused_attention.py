@@ -47,7 +47,7 @@ def unfused_attention(analysis: Analysis) -> tuple[Finding, ...]:
 def _remedy(row: AttentionRow) -> str:
     if row.backend == "unfused":
         return (
-            "Replace the products and the softmax by torch.nn.functional.scaled_dot_product_attention (in Transformers: "
+            "Replace the products and the softmax by torch.nn.functional.scaled_dot_product_attention (Transformers: "
             "attn_implementation='sdpa' or 'flash_attention_2'), or by FlexAttention for your own scores."
         )
     reasons = [reason for refusal in row.refused for reason in refusal.reasons]

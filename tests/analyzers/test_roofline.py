@@ -19,20 +19,6 @@ HALF = "c10::BFloat16"
 PEAK = {"bf16": 1e12, "fp32": 1e11, "bandwidth": 1e9}
 
 
-def shapes(*inputs):
-    """The args that record_shapes=True gives an op whose inputs are (dtype, *sizes) or scalars as text."""
-    tensors = [each if isinstance(each, tuple) else None for each in inputs]
-    return {
-        "Input Dims": [[] if each is None else list(each[1:]) for each in tensors],
-        "Input type": ["Scalar" if each is None else each[0] for each in tensors],
-        "Concrete Inputs": ["" if isinstance(each, tuple) else each for each in inputs],
-    }
-
-
-def mm(m, k, n, dtype=HALF):
-    return shapes((dtype, m, k), (dtype, k, n))
-
-
 def one(job, name, args, kernel="gemm", dur=10, peak=PEAK, **more):
     """A job of one op that launches one kernel."""
     job.op(name, 0, 5, **args).launch(1, 1, 1).kernel(10, dur, 1, name=kernel, **more)
@@ -40,7 +26,7 @@ def one(job, name, args, kernel="gemm", dur=10, peak=PEAK, **more):
 
 
 def test_bound_by_compute(job):
-    analysis = one(job, "aten::mm", mm(100, 1000, 100), dur=40)
+    analysis = one(job, "aten::mm", job.mm(100, 1000, 100), dur=40)
     (op,) = analysis.roofline.ops
     got = op.attained
     # 2e7 FLOPs at 1e12 are 20 us; 420,000 bytes at 1e9 are 420 us
@@ -53,14 +39,14 @@ def test_bound_by_compute(job):
 
 
 def test_bound_by_memory(job):
-    analysis = one(job, "aten::add", shapes((HALF, 1000, 10), (HALF, 1000, 10), "1"), dur=100)
+    analysis = one(job, "aten::add", job.shapes((HALF, 1000, 10), (HALF, 1000, 10), "1"), dur=100)
     got = analysis.roofline.ops[0].attained
     assert (got.bound, got.bound_ns, got.pct_of_roofline) == ("memory", 60_000, 60)
 
 
 def test_a_causal_mask_halves_the_bound_and_not_the_flops(job):
     q = (HALF, 1, 1, 1000, 64)
-    args = shapes(q, q, q, "0.", "True", "False", "0.125")
+    args = job.shapes(q, q, q, "0.", "True", "False", "0.125")
     peak = PEAK | {"bandwidth": 1e15}
     got = one(job, "aten::_scaled_dot_product_flash_attention", args, "flash_fwd", 1000, peak).roofline.ops[0].attained
     assert got.flops == 4 * 1000 * 1000 * 64
@@ -69,7 +55,7 @@ def test_a_causal_mask_halves_the_bound_and_not_the_flops(job):
 
 
 def test_an_unknown_device_prints_no_percentage(job):
-    roofline = one(job, "aten::mm", mm(100, 1000, 100), peak=None).roofline
+    roofline = one(job, "aten::mm", job.mm(100, 1000, 100), peak=None).roofline
     got = roofline.ops[0].attained
     assert (roofline.peaks, got.bound, got.pct_of_roofline, roofline.mfu_pct) == (None, None, None, None)
     assert got.flops_per_s == pytest.approx(2e7 / 10e-6)
@@ -78,15 +64,15 @@ def test_an_unknown_device_prints_no_percentage(job):
 
 def test_a_known_device_has_its_data_sheet(job):
     job.header = {"deviceProperties": [H100]}
-    roofline = one(job, "aten::mm", mm(4096, 4096, 4096), "nvjet_tst_128x256", 200, None).roofline
+    roofline = one(job, "aten::mm", job.mm(4096, 4096, 4096), "nvjet_tst_128x256", 200, None).roofline
     assert (roofline.peaks.name, roofline.peaks.compute("bf16")) == ("H100 SXM", 989.5e12)
     assert roofline.ops[0].attained.pct_of_roofline == pytest.approx(100 * 2 * 4096**3 / 989.5e12 / 200e-6)
     assert roofline.mfu_pct == pytest.approx(roofline.ops[0].attained.pct_of_roofline)
 
 
 def test_each_kernel_is_answered_for_once(job):
-    job.op("aten::linear", 0, 50, **shapes((HALF, 8, 64), (HALF, 32, 64)))
-    job.op("aten::addmm", 5, 40, **shapes((HALF, 32), (HALF, 8, 64), (HALF, 64, 32), "1", "1"))
+    job.op("aten::linear", 0, 50, **job.shapes((HALF, 8, 64), (HALF, 32, 64)))
+    job.op("aten::addmm", 5, 40, **job.shapes((HALF, 32), (HALF, 8, 64), (HALF, 64, 32), "1", "1"))
     job.launch(10, 1, 1).launch(20, 1, 2).kernel(60, 10, 1).kernel(70, 10, 2, name="splitKreduce")
     roofline = Analysis(job.trace()).roofline
     assert [(op.name, op.count, op.num_kernels, op.device_ns) for op in roofline.ops] == [("aten::addmm", 1, 2, 20_000)]
@@ -96,21 +82,21 @@ def test_each_kernel_is_answered_for_once(job):
 
 
 def test_an_op_without_a_formula_leaves_coverage_open(job):
-    job.op("aten::mm", 0, 5, **mm(8, 8, 8)).launch(1, 1, 1).kernel(10, 30, 1)
+    job.op("aten::mm", 0, 5, **job.mm(8, 8, 8)).launch(1, 1, 1).kernel(10, 30, 1)
     job.op("mylib::secret", 10, 5).launch(11, 1, 2).kernel(50, 10, 2).memcpy(70, 1000, 3)
     roofline = Analysis(job.trace(), peak=PEAK).roofline
     assert (roofline.coverage_pct, roofline.priced_pct, roofline.device_ns) == (75, 75, 40_000)
 
 
 def test_flops_without_bytes_are_priced_and_not_covered(job):
-    roofline = one(job, "aten::mm", mm(8, 8, 8, "mylib::Packed")).roofline
+    roofline = one(job, "aten::mm", job.mm(8, 8, 8, "mylib::Packed")).roofline
     assert (roofline.coverage_pct, roofline.priced_pct) == (0, 100)
 
 
 def test_backward_is_told_apart(job):
-    job.op("aten::mm", 0, 5, **mm(8, 16, 4)).launch(1, 1, 1).kernel(20, 10, 1)
+    job.op("aten::mm", 0, 5, **job.mm(8, 16, 4)).launch(1, 1, 1).kernel(20, 10, 1)
     job.op("autograd::engine::evaluate_function: MmBackward0", 6, 10, tid=2)
-    job.op("aten::mm", 7, 5, tid=2, **mm(16, 8, 4)).launch(8, 1, 2, tid=2).kernel(30, 10, 2)
+    job.op("aten::mm", 7, 5, tid=2, **job.mm(16, 8, 4)).launch(8, 1, 2, tid=2).kernel(30, 10, 2)
     roofline = Analysis(job.trace()).roofline
     assert (roofline.forward_flops, roofline.backward_flops) == (2 * 8 * 16 * 4, 2 * 8 * 16 * 4)
     assert {op.direction for op in roofline.ops} == {"forward", "backward"}
@@ -118,14 +104,16 @@ def test_backward_is_told_apart(job):
 
 def test_flops_of_a_step(job):
     for step in range(3):
-        job.step(step, 100 * step, 100).op("aten::mm", 100 * step + 5, 5, **mm(8, 16, 4))
+        job.step(step, 100 * step, 100).op("aten::mm", 100 * step + 5, 5, **job.mm(8, 16, 4))
         job.launch(100 * step + 6, 1, step + 1).kernel(100 * step + 20, 10, step + 1)
     roofline = Analysis(job.trace()).roofline
     assert (roofline.flops, roofline.flops_per_step) == (3 * 1024, 1024)
 
 
 def test_calls_that_launched_nothing_on_the_device_do_not_count(job):
-    job.op("aten::mm", 0, 5, **mm(8, 16, 4)).op("aten::mm", 10, 5, **mm(8, 16, 4)).launch(11, 1, 1).kernel(20, 10, 1)
+    job.op("aten::mm", 0, 5, **job.mm(8, 16, 4)).op("aten::mm", 10, 5, **job.mm(8, 16, 4)).launch(11, 1, 1).kernel(
+        20, 10, 1
+    )
     roofline = Analysis(job.trace()).roofline
     assert (roofline.ops[0].count, roofline.flops) == (1, 1024)
 
@@ -143,7 +131,7 @@ def test_calls_that_launched_nothing_on_the_device_do_not_count(job):
 )
 def test_matrix_units_by_the_kernels_name(job, kernel, dtype, rated, used):
     job.header = {"deviceProperties": [H100]}
-    op = one(job, "aten::mm", mm(512, 512, 512, dtype), kernel, 100, None).roofline.ops[0]
+    op = one(job, "aten::mm", job.mm(512, 512, 512, dtype), kernel, 100, None).roofline.ops[0]
     assert (op.attained.dtype, op.matrix_units) == (rated, used)
     assert op.could_use == ("tf32" if dtype == "float" else rated)
 
@@ -151,7 +139,7 @@ def test_matrix_units_by_the_kernels_name(job, kernel, dtype, rated, used):
 def test_waves_and_the_last_one(job):
     job.header = {"deviceProperties": [H100]}
     launch = {"grid": [200, 1, 1], "block": [256, 1, 1], "registers per thread": 128, "shared memory": 0}
-    roofline = one(job, "aten::mm", mm(8, 8, 8), dur=100, peak=None, **launch).roofline
+    roofline = one(job, "aten::mm", job.mm(8, 8, 8), dur=100, peak=None, **launch).roofline
     # 256 threads x 128 registers: two blocks a multiprocessor, 264 at once
     (kernel,) = roofline.kernels
     assert kernel.waves == pytest.approx(200 / 264)
@@ -172,7 +160,7 @@ def test_an_empty_trace(job):
 
 def test_two_devices(job):
     for device in (0, 1):
-        job.op("aten::mm", 10 * device, 5, **mm(8, 16, 4)).launch(10 * device + 1, 1, device + 1)
+        job.op("aten::mm", 10 * device, 5, **job.mm(8, 16, 4)).launch(10 * device + 1, 1, device + 1)
         job.kernel(20, 10, device + 1, device=device)
     roofline = Analysis(job.trace(), peak={"bf16": 1e12, "bandwidth": 1e12}).roofline
     assert (roofline.device_ns, roofline.ops[0].device_ns) == (20_000, 20_000)
@@ -218,4 +206,21 @@ def test_peaks_given_by_hand():
 
 
 def test_input_dims_stay_as_recorded(job):
-    assert json.loads(one(job, "aten::mm", mm(8, 16, 4)).roofline.ops[0].input_dims) == [[8, 16], [16, 4]]
+    assert json.loads(one(job, "aten::mm", job.mm(8, 16, 4)).roofline.ops[0].input_dims) == [[8, 16], [16, 4]]
+
+
+CAT = (
+    "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<2u>, 4>"
+)
+ADD = (
+    "void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2, 2, 0>, float>"
+)
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "num_bytes"),
+    [("aten::cat", CAT, 2 * 2 * 200), ("aten::_foreach_neg_", ADD, 2 * 4 * 200), ("aten::_foreach_neg_", "new", None)],
+)
+def test_the_dtype_of_lists_by_the_kernels_name(job, op, kernel, num_bytes):
+    args = {"Input Dims": [[[10, 10], [10, 10]], []], "Input type": ["TensorList", "Scalar"]}
+    assert one(job, op, args, kernel).roofline.ops[0].attained.num_bytes == num_bytes

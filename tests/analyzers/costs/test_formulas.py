@@ -84,8 +84,8 @@ def test_attention_with_a_mask_reads_it():
 def test_backward_of_attention_is_five_products():
     lse, scalar = ("fp32", 2, 8, 128), ("int64",)
     found = cost(
-        "aten::_scaled_dot_product_flash_attention_backward", Q, Q, K, K, Q, lse, None, None, "128", "256", "0.", "False",
-        scalar, scalar, None,
+        "aten::_scaled_dot_product_flash_attention_backward", Q, Q, K, K, Q, lse, None, None, "128", "256", "0.",
+        "False", scalar, scalar, None,
     )  # fmt: skip
     q, k = 2 * 8 * 128 * 64, 2 * 8 * 256 * 64
     assert found.flops == 5 * 2 * 2 * 8 * 128 * 256 * 64
@@ -170,7 +170,8 @@ def test_batches_and_heads_must_fit():
         ("aten::binary_cross_entropy", (("fp32", 8), ("fp32", 8), None, "1"), (64, 64, 4)),
         ("aten::mse_loss_backward", (("fp32",), ("fp32", 8), ("fp32", 8), "1"), (24, 68, 32)),
         ("aten::max_pool2d_with_indices_backward",
-         (("fp32", 2, 4, 4, 4), ("fp32", 2, 4, 8, 8), "[2, 2]", "[2, 2]", "[0, 0]", "[1, 1]", "False", ("int64", 2, 4, 4, 4)),
+         (("fp32", 2, 4, 4, 4), ("fp32", 2, 4, 8, 8), *["[2, 2]"] * 2, "[0, 0]", "[1, 1]", "False",
+          ("int64", 2, 4, 4, 4)),
          (128, 128 * 12, 2048)),
     ],
 )  # fmt: skip
