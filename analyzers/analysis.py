@@ -24,6 +24,7 @@ from profsuite.analyzers.precision import main_device
 from profsuite.analyzers.roofline import Roofline, RooflineOp, roofline, roofline_ops
 from profsuite.analyzers.sparse import SparseTable, sparse
 from profsuite.analyzers.steps import StepSummary, steps
+from profsuite.analyzers.waves import KernelWaves, kernel_waves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,10 +105,16 @@ class Analysis:
         return roofline_ops(self.trace, self.device_costs, main_device(self), self.peaks)
 
     @cached_property
+    def waves(self) -> KernelWaves:
+        """How often each compute kernel's launch fills the device."""
+        return kernel_waves(self.trace, self.device_costs, main_device(self))
+
+    @cached_property
     def roofline(self) -> Roofline:
         """How near ops and kernels come to the device's peaks."""
         device, window = main_device(self), self.devices_window_ns
-        return roofline(self.trace, self.device_costs, self.roofline_ops, device, self.peaks, window, self.top)
+        ops, waves = self.roofline_ops, self.waves
+        return roofline(self.trace, self.device_costs, ops, waves, device, self.peaks, window, self.top)
 
     @property
     def devices_window_ns(self) -> int:

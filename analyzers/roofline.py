@@ -16,7 +16,7 @@ from profsuite.analyzers.kernels import SHORT_KERNEL_NS
 from profsuite.analyzers.matrix_units import format_used, takes, uses_matrix_units
 from profsuite.analyzers.ranking import sum_by_group
 from profsuite.analyzers.roofline_kernels import RooflineKernel, roofline_kernels
-from profsuite.analyzers.waves import kernel_waves
+from profsuite.analyzers.waves import KernelWaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +88,7 @@ def roofline(
     trace: Trace,
     work: DeviceCosts,
     everything: list[RooflineOp],
+    waves: KernelWaves,
     device: Mapping[str, Any],
     peaks: DevicePeaks | None,
     window_ns: int,
@@ -95,10 +96,9 @@ def roofline(
 ) -> Roofline:
     """The roofline of a trace: the ``top`` ops and kernels; definitions: docs/analyses.md, "Roofline".
 
-    ``everything`` is of ``roofline_ops``, ``device`` describes the main device (a row of the file's header),
-    ``window_ns`` sums the windows of all devices.
+    ``everything`` is of ``roofline_ops``, ``waves`` of ``kernel_waves``; ``device`` describes the main device (a row
+    of the file's header), ``window_ns`` sums the windows of all devices.
     """
-    waves = kernel_waves(trace, work, device)
     products = [op for op in everything if op.kind in MATRIX_KINDS]
     flops = _sum(products)
     known = np.array([op.attained.bound_ns is not None for op in everything], bool)

@@ -9,9 +9,7 @@ import numpy as np
 from profsuite.analyzers.base import Evidence, Finding
 from profsuite.analyzers.findings.kernel_share import FIRES_FROM, kernel_share
 from profsuite.analyzers.findings.wording import count, grade, percent, share, somewhere, text, time
-from profsuite.analyzers.precision import main_device
 from profsuite.analyzers.ranking import sum_by_group
-from profsuite.analyzers.waves import kernel_waves
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -23,7 +21,7 @@ def low_occupancy_tail(analysis: Analysis) -> tuple[Finding, ...]:
     Waves = blocks / (multiprocessors x blocks that one holds); what is lost is kernel time x (1 - waves / ceil(waves)).
     """
     work = analysis.device_costs
-    waves = kernel_waves(analysis.trace, work, main_device(analysis))
+    waves = analysis.waves
     lost = waves.lost
     ns = int(lost.sum())
     fraction = kernel_share(analysis, ns)
