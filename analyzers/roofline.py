@@ -12,6 +12,7 @@ from profsuite.analyzers.attained import Attained, attained
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.costs.peaks import DevicePeaks
 from profsuite.analyzers.costs.registry import MATRIX_KINDS
+from profsuite.analyzers.kernel_families import family
 from profsuite.analyzers.kernels import SHORT_KERNEL_NS
 from profsuite.analyzers.matrix_units import format_used, takes, uses_matrix_units
 from profsuite.analyzers.ranking import sum_by_group
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from profsuite.trace.model import Trace
 
 Direction = Literal["forward", "backward"]
+
+UNPRICED_PCT = 1.0
+"""Share of kernel time in products without a known cost, beyond which their utilisation is not given."""
+
+PRODUCT_FAMILIES = ("matrix multiplications", "convolutions", "attention")
+"""Families of kernels (``kernel_families``) that are products."""
 
 
 class RooflineOp(Struct, frozen=True, kw_only=True):
@@ -60,8 +67,10 @@ class Roofline(Struct, frozen=True, kw_only=True):
     ``peaks`` is null for a device that is not in the table and for which none were given.  ``coverage_pct`` is the
     share of all compute kernels' time whose op has a known bound, ``priced_pct`` of those whose op has any known cost.
     ``flops`` sums the products (of matrices, convolutions, attention) of all calls, by direction; ``flops_per_step``
-    is their mean over the complete steps.  ``mfu_pct``: the time that these FLOPs would take at their formats' peaks,
-    as a share of the window; null without peaks.  ``launch_bound_pct`` is the share of kernel time in kernels below 10
+    is their mean over the complete steps.  ``unpriced_products_pct`` is the share of kernel time in kernels that by
+    their names are products and whose cost is unknown.  ``mfu_pct``: the time that the FLOPs would take at their
+    formats' peaks, as a share of the window; null without peaks, and where more than 1 % of kernel time is in such
+    kernels.  ``launch_bound_pct`` is the share of kernel time in kernels below 10
     µs, ``tail_loss_ns`` the time that unfilled last waves waste in longer ones (null where unknown).
     """
 
@@ -75,6 +84,7 @@ class Roofline(Struct, frozen=True, kw_only=True):
     backward_flops: int | None
     flops_per_step: float | None
     mfu_pct: Pct | None
+    unpriced_products_pct: Pct | None
     launch_bound_pct: Pct | None
     tail_loss_ns: Ns | None
     matrix_units_pct: Pct | None
@@ -100,11 +110,12 @@ def roofline(
     of the file's header), ``window_ns`` sums the windows of all devices.
     """
     products = [op for op in everything if op.kind in MATRIX_KINDS]
+    unpriced = _unpriced(trace, work)
     flops = _sum(products)
     known = np.array([op.attained.bound_ns is not None for op in everything], bool)
     on_units = [op for op in products if op.device_ns]
     return Roofline(
-        device=device.get("name") if isinstance(device.get("name"), str) else None,
+        device=name if isinstance(name := device.get("name"), str) and name else None,
         peaks=peaks,
         device_ns=work.total_ns,
         coverage_pct=_covered(work, known),
@@ -113,7 +124,8 @@ def roofline(
         forward_flops=_sum([op for op in products if op.direction == "forward"]),
         backward_flops=_sum([op for op in products if op.direction == "backward"]),
         flops_per_step=_per_step(trace, work),
-        mfu_pct=_utilisation(products, peaks, window_ns) if len(work.ids) else None,
+        mfu_pct=_utilisation(products, peaks, window_ns) if unpriced is not None and unpriced <= UNPRICED_PCT else None,
+        unpriced_products_pct=unpriced,
         launch_bound_pct=pct(int(work.dur[work.dur < SHORT_KERNEL_NS].sum()), int(work.dur.sum())),
         tail_loss_ns=waves.lost_ns,
         matrix_units_pct=_on_matrix_units(on_units),
@@ -215,6 +227,16 @@ def _covered(work: DeviceCosts, wanted: NDArray[np.bool_]) -> float | None:
     piece = np.flatnonzero(flags[number])
     covered = int(work.union(np.zeros(len(piece), np.int64), piece, 1)[0])
     return pct(covered, work.total_ns)
+
+
+def _unpriced(trace: Trace, work: DeviceCosts) -> float | None:
+    """Share of kernel time in products without a known cost; null without kernels."""
+    words = trace.words("slice", "name")
+    at = np.flatnonzero(work.owner < 0)
+    name = trace.array("slice", "name")[work.ids[at]].astype(np.int64)
+    products = np.zeros(len(words) + 1, bool)
+    products[[code for code in np.unique(name).tolist() if family(str(words[code])) in PRODUCT_FAMILIES]] = True
+    return pct(int(work.dur[at[products[name]]].sum()), int(work.dur.sum()))
 
 
 def _per_step(trace: Trace, work: DeviceCosts) -> float | None:

@@ -13,9 +13,6 @@ from profsuite.exporters.names import printable
 from profsuite.exporters.sections.words import pct, without_empty
 from profsuite.exporters.units import count, duration, percent, rate
 
-WHOLE_PCT = 99.0
-"""Share of kernel time from which what the formulas explain is taken for all."""
-
 
 def roofline_section(roofline: Roofline) -> Section | None:
     """The ops and kernels with their bounds; None where there is neither device work nor a known cost."""
@@ -67,15 +64,17 @@ def _peaks(peaks: DevicePeaks, used: set[str | None]) -> str:
 
 
 def _flops(roofline: Roofline) -> str:
-    text = f"Products: {rate(roofline.flops or 0, 'FLOP')}"
+    unpriced = roofline.unpriced_products_pct or 0.0
+    text = f"Products{' whose cost is known' if unpriced else ''}: {rate(roofline.flops or 0, 'FLOP')}"
     if roofline.forward_flops is not None and roofline.backward_flops is not None:
         forward, backward = rate(roofline.forward_flops, "FLOP"), rate(roofline.backward_flops, "FLOP")
         text += f" (forward {forward}, backward {backward})"
     if roofline.flops_per_step is not None:
         text += f", {rate(roofline.flops_per_step, 'FLOP')} a step"
     if roofline.mfu_pct is not None:
-        least = "" if (roofline.priced_pct or 0) >= WHOLE_PCT else "at least "
-        text += f"; {least}{percent(roofline.mfu_pct)} of the peak over the GPU window (MFU)"
+        text += f"; {percent(roofline.mfu_pct)} of the peak over the GPU window (MFU)"
+    elif unpriced and roofline.peaks is not None:
+        text += f"; no MFU, since products of unknown cost take {percent(unpriced)} of kernel time"
     return f"{text}."
 
 

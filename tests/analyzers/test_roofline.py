@@ -88,6 +88,14 @@ def test_an_op_without_a_formula_leaves_coverage_open(job):
     assert (roofline.coverage_pct, roofline.priced_pct, roofline.device_ns) == (75, 75, 40_000)
 
 
+def test_products_without_a_known_cost_leave_no_utilisation(job):
+    job.op("aten::mm", 0, 5, **job.mm(8, 8, 8)).launch(1, 1, 1).kernel(10, 30, 1)
+    job.op("mylib::secret", 10, 5).launch(11, 1, 2).kernel(50, 10, 2, name="cutlass_80_tensorop_s1688gemm")
+    roofline = Analysis(job.trace(), peak=PEAK).roofline
+    assert (roofline.unpriced_products_pct, roofline.mfu_pct) == (25, None)
+    assert roofline.flops == 1024
+
+
 def test_flops_without_bytes_are_priced_and_not_covered(job):
     roofline = one(job, "aten::mm", job.mm(8, 8, 8, "mylib::Packed")).roofline
     assert (roofline.coverage_pct, roofline.priced_pct) == (0, 100)

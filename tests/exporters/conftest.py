@@ -162,6 +162,7 @@ def roofline() -> Roofline:
         backward_flops=8 * 10**12,
         flops_per_step=6e12,
         mfu_pct=1.2,
+        unpriced_products_pct=0.0,
         launch_bound_pct=2.5,
         tail_loss_ns=5 * MS,
         matrix_units_pct=60.0,

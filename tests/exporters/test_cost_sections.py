@@ -24,18 +24,19 @@ def test_roofline(report: Report) -> None:
     assert "Peaks of H100 SXM: bf16 990 TFLOP/s, memory 3.35 TB/s (a data sheet)." in out
     assert "Cost formulas explain 75.0 % of the compute kernels' time (80.0 % in part)." in out
     assert "Products: 12.0 TFLOP (forward 4.00 TFLOP, backward 8.00 TFLOP), 6.00 TFLOP a step" in out
-    assert "at least 1.2 % of the peak over the GPU window (MFU)" in out
+    assert "6.00 TFLOP a step; 1.2 % of the peak over the GPU window (MFU)" in out
     assert "60.0 % of the time does" in out
     assert "waste up to 5.000 ms" in out
     assert "beyond: faster than the roofline" in out
     assert "not used (bf16)" in markdown.render(report)
 
 
-def test_everything_explained_needs_no_at_least(report: Report) -> None:
+def test_products_without_a_known_cost_leave_no_utilisation(report: Report) -> None:
     assert report.roofline is not None
-    whole = msgspec.structs.replace(report.roofline, priced_pct=99.5, coverage_pct=99.5)
-    out = words(msgspec.structs.replace(report, roofline=whole))
-    assert "; 1.2 % of the peak" in out
+    part = msgspec.structs.replace(report.roofline, mfu_pct=None, unpriced_products_pct=30.0, priced_pct=75.0)
+    out = words(msgspec.structs.replace(report, roofline=part))
+    assert "Products whose cost is known: 12.0 TFLOP" in out
+    assert "no MFU, since products of unknown cost take 30.0 % of kernel time" in out
     assert "in part" not in out
 
 
