@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from profsuite.analyzers.base import Pct
-from profsuite.analyzers.costs.registry import MATRIX_KINDS, Cost
+from profsuite.analyzers.costs.registry import LARGEST, MATRIX_KINDS, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,8 @@ def attained(cost: Cost, count: int, device_ns: int | None, dtype: str | None, p
     ``dtype`` is the format of a product, null for others: those compute on vector units, in fp32 (fp64 for such data).
     """
     flops, needed, moved = (
-        None if each is None else each * count for each in (cost.flops, cost.needed_flops, cost.num_bytes)
+        None if each is None or each * count >= LARGEST else each * count
+        for each in (cost.flops, cost.needed_flops, cost.num_bytes)
     )
     rated = dtype or ("fp64" if cost.dtype == "fp64" else "fp32")
     compute = peaks.compute(rated) if peaks is not None else None
@@ -118,4 +119,7 @@ def _measured(
 
 
 def _all(values: list[int | None]) -> int | None:
-    return None if None in values else sum(value for value in values if value is not None)
+    if None in values:
+        return None
+    total = sum(value for value in values if value is not None)
+    return total if total < LARGEST else None

@@ -163,7 +163,7 @@ def _sdpa_around(trace: Trace, work: DeviceCosts, element: int, call: OpCall | N
     calls = work.costs.calls
     words, names = trace.words("slice", "name"), trace.array("slice", "name")
     above = int(calls.up[element])
-    for each in (element, above):
+    for each in (above, element):  # of the two the outer one, whose inputs are in a fixed order
         if each >= 0 and str(words[names[calls.rows[each]]]) in SDPA:
             return recorded_calls(trace, calls, np.array([each])).call(0) if each != element else call
     return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from profsuite.analyzers.attained import Attained, attained
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.costs.peaks import DevicePeaks
-from profsuite.analyzers.costs.registry import MATRIX_KINDS
+from profsuite.analyzers.costs.registry import LARGEST, MATRIX_KINDS
 from profsuite.analyzers.kernel_families import family
 from profsuite.analyzers.kernels import SHORT_KERNEL_NS
 from profsuite.analyzers.matrix_units import format_used, takes, uses_matrix_units
@@ -215,7 +215,7 @@ def _mostly(shares: list[tuple[str, int]]) -> bool | None:
 
 def _sum(ops: list[RooflineOp]) -> int | None:
     known = [op.attained.flops for op in ops if op.attained.flops is not None]
-    return sum(known) if known else None
+    return total if known and (total := sum(known)) < LARGEST else None
 
 
 def _covered(work: DeviceCosts, wanted: NDArray[np.bool_]) -> float | None:

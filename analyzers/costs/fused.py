@@ -19,8 +19,6 @@ PARTIAL = re.compile(
 )
 """Source ops that may touch only a part of a tensor: the bytes are unknown then."""
 
-SOURCES = re.compile(r"^(?:triton|cpp)_(?:poi|red|per|tem|for|mix|fused)?_?(?:fused_)?(?P<ops>.*?)(?:_\d+)?$")
-
 
 @formula(r"^triton_(?:poi|red|per|for|mix)_fused", r"^cpp_fused", kind="fused", pattern=True)
 def generated(call: OpCall) -> Cost:
@@ -60,9 +58,3 @@ def _factors(tensors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
     require(len(a.shape) == len(b.shape) and len(a.shape) in (2, 3) and a.shape[:-2] == b.shape[:-2])
     require(a.shape[-1] == b.shape[-2] and out.shape[-2:] == (a.shape[-2], b.shape[-1]))
     return a, b, out
-
-
-def source_ops(name: str) -> str | None:
-    """The ops that a generated kernel fuses, as its name tells (``add_mean_mul_pow_rsqrt``); null if it doesn't."""
-    match = SOURCES.match(name) if len(name) <= 4096 else None
-    return match["ops"] or None if match else None

@@ -179,7 +179,8 @@ def cost_of(call: OpCall, entry: CostFormula | None = None) -> Cost | None:
     if entry is None:
         return None
     try:
-        return entry.function(call)
+        cost = entry.function(call)
+        return None if cost is None or _is_absurd(cost) else cost
     except UnknownInputError:
         return None
     except Exception as error:
@@ -191,6 +192,15 @@ def cost_of(call: OpCall, entry: CostFormula | None = None) -> Cost | None:
             _failed.add(entry.name)
             warnings.warn(f"the cost formula of {entry.name} fails: {type(error).__name__}: {error}", stacklevel=2)
         return None
+
+
+LARGEST = 2**62
+"""No call computes or moves as much: a damaged shape."""
+
+
+def _is_absurd(cost: Cost) -> bool:
+    numbers = (cost.flops, cost.least_flops, cost.bytes_read, cost.bytes_written, cost.bytes_moved)
+    return any(number is not None and not 0 <= number < LARGEST for number in numbers)
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:

@@ -232,3 +232,16 @@ ADD = (
 def test_the_dtype_of_lists_by_the_kernels_name(job, op, kernel, num_bytes):
     args = {"Input Dims": [[[10, 10], [10, 10]], []], "Input type": ["TensorList", "Scalar"]}
     assert one(job, op, args, kernel).roofline.ops[0].attained.num_bytes == num_bytes
+
+
+def test_absurd_sizes_leave_the_report_whole(job):
+    size = 2**20
+    for number in range(3):
+        job.op("aten::mm", 10 * number, 5, **job.mm(size, size, size // 2)).launch(10 * number + 1, 1, number + 1)
+        job.kernel(1000 + 10 * number, 10, number + 1)
+    job.op("aten::mm", 500, 5, **job.mm(2**47, 2**47, 2**47)).launch(501, 1, 99).kernel(5000, 10, 99)
+    assert Analysis(job.trace(), peak=PEAK).roofline.flops == 3 * size**3
+    for number in range(3, 8):  # together more than 64 bits hold
+        job.op("aten::mm", 10 * number, 5, **job.mm(size, size, size // 2)).launch(10 * number + 1, 1, number + 1)
+        job.kernel(1000 + 10 * number, 10, number + 1)
+    assert Analysis(job.trace(), peak=PEAK).roofline.flops is None
