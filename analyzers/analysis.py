@@ -14,8 +14,9 @@ from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridde
 from profsuite.analyzers.device_costs import DeviceCosts, device_costs, with_lists
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
+from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
-from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
+from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
 from profsuite.analyzers.op_calls import OpCalls
 from profsuite.analyzers.op_costs import op_costs
@@ -24,7 +25,11 @@ from profsuite.analyzers.precision import main_device
 from profsuite.analyzers.roofline import Roofline, RooflineOp, roofline, roofline_ops
 from profsuite.analyzers.sparse import SparseTable, sparse
 from profsuite.analyzers.steps import StepSummary, steps
+from profsuite.analyzers.waits import Waits, host_waits
 from profsuite.analyzers.waves import KernelWaves, kernel_waves
+from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.graph import Graph, build
+from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ms_per_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +72,16 @@ class Analysis:
     def idle(self) -> tuple[IdleBreakdown, ...]:
         """Idle time of each device, by cause."""
         return idle(self.trace, self.work, self.timelines, self.top)
+
+    @cached_property
+    def gaps(self) -> Gaps | None:
+        """The gaps of the main device, in order of time; null without device work."""
+        return None if self.main is None else device_gaps(self.trace, self.work[self.main], self.timelines)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Why the host waits in each slice, and for which copy."""
+        return host_waits(self)
 
     @cached_property
     def host(self) -> HostBreakdown:
@@ -140,6 +155,26 @@ class Analysis:
         return sparse(self.device_costs, self.roofline_ops, self.peaks, self.top)
 
     @cached_property
+    def graph(self) -> Graph | None:
+        """The dependency graph, for replays."""
+        return build(self)
+
+    @cached_property
+    def replays(self) -> Replays | None:
+        """The critical path, and what each obstacle costs."""
+        return replays(self, self.graph, self.top)
+
+    def saving_ms_per_step(self, edit: Edit) -> float | None:
+        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        if edit not in self._savings:
+            self._savings[edit] = saving_ms_per_step(self, self.graph, edit)
+        return self._savings[edit]
+
+    @cached_property
+    def _savings(self) -> dict[Edit, float | None]:
+        return {}
+
+    @cached_property
     def main(self) -> int | None:
         """Index of the device that is busy longest, in ``work``, ``breakdown`` and ``idle``; null without work."""
         busy = [row.shares.busy_ns for row in self.breakdown]
@@ -193,6 +228,13 @@ class Analysis:
     def name_of(self, row: int) -> str:
         """Name of a slice."""
         return str(self.trace.words("slice", "name")[self.trace.array("slice", "name")[row]])
+
+    def op_of(self, row: int) -> str | None:
+        """Name of the innermost op that a slice is or lies in; null outside of ops."""
+        parent = self.trace.array("slice", "parent_id")
+        while row >= 0 and self.timelines.classes[row] != OP:
+            row = int(parent[row])
+        return self.name_of(row) if row >= 0 else None
 
     @property
     def device_label(self) -> str:

@@ -49,8 +49,10 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One thing that costs time or makes a number doubtful, with its proof and its remedy.
 
     ``id`` is the kind (``input_bound``), stable between versions.  ``cost_ns`` is the time that was measured to
-    be lost to it in the window, an upper bound of what a remedy can give back and never a prediction; null where
-    no such time exists.  ``saving_ms_per_step`` is null until it can be replayed.
+    be lost to it in the window, never a prediction; null where no such time exists.  ``saving_ms_per_step`` is what
+    the replay of the recording without this obstacle predicts, null where the remedy is no such edit or there are
+    no steps.  ``counted_in`` names the kinds beside it whose ``cost_ns`` holds some of the same time: the two don't
+    add up.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     remedy: str
     cost_ns: Ns | None = None
     saving_ms_per_step: float | None = None
+    counted_in: tuple[str, ...] = ()
 
 
 def pct(part: int, whole: int) -> float | None:

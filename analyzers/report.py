@@ -23,6 +23,7 @@ from profsuite.analyzers.roofline import Roofline
 from profsuite.analyzers.sparse import SparseTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
+from profsuite.analyzers.whatif.scenarios import Replays
 from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 REPORT_VERSION = 1
 
 SECTIONS = (
-    "verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "attention", "sparse",
-    "health",
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
+    "sparse", "health",
 )  # fmt: skip
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
@@ -92,6 +93,7 @@ class Report(Struct, frozen=True, kw_only=True):
     idle: tuple[IdleBreakdown, ...] | None
     host: HostBreakdown | None
     steps: StepSummary | None
+    whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
     roofline: Roofline | None
@@ -133,6 +135,7 @@ def analyze(
         idle=analysis.idle if "idle" in wanted else None,
         host=analysis.host if "host" in wanted else None,
         steps=analysis.steps if "steps" in wanted else None,
+        whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
         roofline=analysis.roofline if "roofline" in wanted else None,

@@ -1,12 +1,21 @@
-"""A report as one HTML file: no script, nothing loaded from elsewhere, light or dark as the reader's system is."""
+"""A report as one HTML file: nothing loaded from elsewhere, light or dark as the reader's system is.
+
+Where plotly is installed it holds interactive figures, else no script at all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-from profsuite.analyzers.report import Report
+from msgspec.structs import replace
+
+from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
+from profsuite.exporters.figures import page
+from profsuite.exporters.figures.figure import Figure
+from profsuite.exporters.figures.time import device_figure, idle_figure, step_figure
+from profsuite.exporters.figures.work import kernel_figure, op_figure, path_figure, saving_figure
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.sections import document
@@ -42,6 +51,8 @@ tbody th { font-weight: 400; }
 .bars { width: 100%; } .bars .track { width: 50%; }
 .bar { display: block; height: .8rem; margin-top: .35rem; background: var(--bar); min-width: 1px; }
 .within th { padding-left: 1.5rem; color: var(--quiet); } .within .bar { background: var(--part); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 1rem; }
+.chart { min-width: 0; margin: 0; } .plot { width: 100%; }
 details summary { cursor: pointer; }
 code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
 @media print { .scroll { overflow: visible; } body { max-width: none; } }
@@ -51,7 +62,15 @@ code { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
 def render(report: Report, *, only: Collection[str] | None = None) -> str:
     """The report as a whole HTML document; every name in it is escaped."""
     doc = document(report, only)
-    return _page(doc.source, _document(doc, 1))
+    return _page(doc.source, _document(doc, 1, _figures(report, only)))
+
+
+def render_documents(documents: Sequence[Document]) -> str:
+    """One page of several documents, as ``render`` writes one."""
+    body: list[str] = []
+    for number, doc in enumerate(documents):
+        body += ["<hr>", *_document(doc, 2, ())] if number else _document(doc, 1, ())
+    return _page(documents[0].source, body)
 
 
 def render_ranks(
@@ -65,26 +84,46 @@ def render_ranks(
         for label, text in rank_lines(reports, unreadable, only)
     ]
     body += ["<ul>", *lines, "</ul>"] if lines else []
+    overview = device_figure(reports) if page.is_available() else None
+    if overview is not None:
+        body += page.places([overview])
     for report in reports:
-        body += ["<hr>", *_document(document(report, only), 2)]
+        body += ["<hr>", *_document(document(report, only), 2, _figures(report, only))]
     return _page(title, body)
 
 
+def _figures(report: Report, only: Collection[str] | None) -> list[Figure]:
+    """The figures of what is shown of a report; none without plotly."""
+    if not page.is_available():
+        return []
+    shown = report
+    if only is not None:
+        shown = replace(report, **{name: None for name in SECTIONS if name not in only})
+    found = (
+        step_figure(shown) or device_figure([shown]), idle_figure(shown), path_figure(shown), saving_figure(shown),
+        op_figure(shown), kernel_figure(shown),
+    )  # fmt: skip
+    return [figure for figure in found if figure is not None]
+
+
 def _page(title: str, body: Iterable[str]) -> str:
+    text = "\n".join(body)
+    has_figures = 'class="plot"' in text
+    policy = page.policy() if has_figures else "default-src 'none'; style-src 'unsafe-inline'"
     head = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>profsuite: {_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
     )
-    return head + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+    return f"{head}{text}\n</main>\n{''.join(page.scripts()) if has_figures else ''}</body>\n</html>\n"
 
 
 def _text(text: str) -> str:
     return escape(printable(text), quote=True)
 
 
-def _document(doc: Document, level: int) -> Iterable[str]:
+def _document(doc: Document, level: int, figures: Sequence[Figure]) -> Iterable[str]:
     yield f'<h{level}>{_text(doc.source)}</h{level}>\n<p class="facts">{_text(", ".join(doc.facts))}</p>'
     if doc.verdict is not None:
         yield f'<p class="verdict">{_text(doc.verdict)}</p>'
@@ -93,6 +132,10 @@ def _document(doc: Document, level: int) -> Iterable[str]:
         for number, item in enumerate(doc.advice, 1):
             yield from _advice(number, item)
         yield "</section>" if doc.advice else "<p>None.</p>\n</section>"
+    if figures:
+        yield '<section>\n<h2>Figures</h2>\n<div class="charts">'
+        yield from page.places(figures)
+        yield "</div>\n</section>"
     for section in doc.sections:
         yield from _section(section)
     if doc.remarks:
@@ -106,14 +149,8 @@ def _document(doc: Document, level: int) -> Iterable[str]:
 def _advice(number: int, item: Advice) -> Iterable[str]:
     yield f'<article class="finding {_text(item.severity)}">'
     yield f'<h3>{number}. <span class="severity">{_text(item.severity)}</span> {_text(item.title)}</h3>'
-    for label, text in (
-        ("Seen", "; ".join(item.seen)),
-        ("Where", item.where),
-        ("Cost", item.cost),
-        ("Do", item.remedy),
-    ):
-        if text:
-            yield f"<p><strong>{label}:</strong> {_text(text)}</p>"
+    for label, text in item.lines():
+        yield f"<p><strong>{label.capitalize()}:</strong> {_text(text)}</p>"
     yield "</article>"
 
 

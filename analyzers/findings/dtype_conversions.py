@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def dtype_conversions(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when copies whose source and result differ in dtype take 5 % of the window; needs recorded shapes."""
+    """Fires when copies whose source and result differ in dtype take 5 % of the window; needs recorded shapes.
+
+    Remedy: one format from the input to the result, no casts in loops, torch.compile.
+    """
     casts = [(op, pair) for op, call in analysis.priced_ops if op.device_ns and (pair := conversion(call)) is not None]
     ops = [op for op, _ in casts]
     ns = device_time(ops)
@@ -47,6 +50,7 @@ def dtype_conversions(analysis: Analysis) -> tuple[Finding, ...]:
                 "torch.compile fuses those that stay into their neighbours."
             ),
             cost_ns=ns,
+            counted_in=("far_from_roofline", "low_occupancy_tail", "unfused_pointwise"),
         ),
     )
 

@@ -20,7 +20,11 @@ FIRES_FROM = 0.2
 
 
 def far_from_roofline(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when ops below 20 % of their roofline take 20 % of the window; needs shapes, and the device's peaks."""
+    """Fires when ops below 20 % of their roofline take 20 % of the window; needs shapes, and the device's peaks.
+
+    Remedy: larger batches and fusion for short kernels; precision, sizes and layout where compute bounds, fusion
+    where memory does.
+    """
     ops = [
         op
         for op in analysis.roofline_ops
@@ -50,6 +54,7 @@ def far_from_roofline(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, first.longest_slice_id, op=first.name),
             remedy=_remedy(ops),
             cost_ns=lost,
+            counted_in=("low_occupancy_tail", "no_tensor_cores", "unfused_attention"),
         ),
     )
 

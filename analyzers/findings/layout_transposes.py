@@ -24,7 +24,10 @@ TRANSPOSES = re.compile(
 
 
 def layout_transposes(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when copies that change the layout take 5 % of the window: transposing kernels, copies to contiguous."""
+    """Fires when copies that change the layout take 5 % of the window: transposing kernels, copies to contiguous.
+
+    Remedy: channels_last throughout, no contiguous() after permute.
+    """
     work, trace = analysis.device_costs, analysis.trace
     words = trace.words("slice", "name")
     names = trace.array("slice", "name")[work.ids].astype(np.int64)
@@ -54,6 +57,7 @@ def layout_transposes(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, first.slice_ids[0]),
             remedy=_CONVOLUTIONS if convolutions else _COPIES,
             cost_ns=ns,
+            counted_in=("far_from_roofline", "low_occupancy_tail", "unfused_pointwise"),
         ),
     )
 

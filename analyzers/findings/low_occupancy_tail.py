@@ -19,6 +19,8 @@ def low_occupancy_tail(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when unfilled last waves of kernels of 10 µs or more waste 5 % of the window.
 
     Waves = blocks / (multiprocessors x blocks that one holds); what is lost is kernel time x (1 - waves / ceil(waves)).
+
+    Remedy: larger launches, sizes that fill whole waves, max-autotune.
     """
     work = analysis.device_costs
     waves = analysis.waves
@@ -52,6 +54,7 @@ def low_occupancy_tail(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, longest[0]),
             remedy=_FEW if below < 1 else _TAIL,
             cost_ns=ns,
+            counted_in=("far_from_roofline", "no_tensor_cores", "unfused_attention"),
         ),
     )
 

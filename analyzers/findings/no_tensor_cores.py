@@ -17,6 +17,8 @@ def no_tensor_cores(analysis: Analysis) -> tuple[Finding, ...]:
     """Fires when products in kernels of vector units take 5 % of the window, on a device whose matrix units could.
 
     By the kernels' names; a name that does not tell counts as neither.
+
+    Remedy: TF32 or 16 bits, and sizes that are multiples of 8.
     """
     ops = [op for op in analysis.roofline_ops if op.could_use is not None and op.matrix_units is False and op.device_ns]
     ns = device_time(ops)
@@ -39,6 +41,7 @@ def no_tensor_cores(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, first.longest_slice_id, op=first.name),
             remedy=_remedy(first),
             cost_ns=ns,
+            counted_in=("far_from_roofline", "low_occupancy_tail", "unfused_attention"),
         ),
     )
 

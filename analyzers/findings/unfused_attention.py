@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def unfused_attention(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when attention without a fused kernel takes 5 % of the window: the math backend, or separate products."""
+    """Fires when attention without a fused kernel takes 5 % of the window: the math backend, or separate products.
+
+    Remedy: scaled_dot_product_attention in bf16 or fp16, is_causal or FlexAttention instead of a mask.
+    """
     rows = [row for row in analysis.attention.rows if not row.fused and row.device_ns]
     ns = sum(row.device_ns or 0 for row in rows)
     fraction = kernel_share(analysis, ns)
@@ -40,6 +43,7 @@ def unfused_attention(analysis: Analysis) -> tuple[Finding, ...]:
             where=somewhere(analysis, first.slice_id, op=first.op),
             remedy=_remedy(first),
             cost_ns=ns,
+            counted_in=("far_from_roofline", "low_occupancy_tail", "no_tensor_cores"),
         ),
     )
 

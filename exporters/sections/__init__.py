@@ -20,6 +20,7 @@ from profsuite.exporters.sections.ops import ops_section
 from profsuite.exporters.sections.roofline import roofline_section
 from profsuite.exporters.sections.sparse import sparse_section
 from profsuite.exporters.sections.steps import steps_section
+from profsuite.exporters.sections.whatif import whatif_sections
 from profsuite.exporters.sections.words import PAGE
 from profsuite.exporters.units import duration, plural
 
@@ -41,6 +42,8 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         sections.append(host_section(report, shown.host.threads))
     if shown.steps is not None:
         sections.append(steps_section(shown.steps, report.breakdown or ()))
+    if shown.whatif is not None:
+        sections += whatif_sections(shown.whatif)
     if shown.ops is not None:
         sections.append(ops_section(report, shown.ops))
     if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):

@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from profsuite.analyzers.costs.call import OpCall
     from profsuite.analyzers.costs.registry import Cost, costs, register_cost
+    from profsuite.analyzers.diff.report import DiffReport, diff
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Cost",
+    "DiffReport",
     "MissingExtraError",
     "OpCall",
     "ProfsuiteError",
@@ -36,6 +39,7 @@ __all__ = [
     "analyze",
     "annotate",
     "costs",
+    "diff",
     "find_ranks",
     "load",
     "profile",
@@ -48,6 +52,8 @@ _HOME = {
     "OpCall": "profsuite.analyzers.costs",
     "costs": "profsuite.analyzers.costs",
     "register_cost": "profsuite.analyzers.costs",
+    "DiffReport": "profsuite.analyzers.diff.report",
+    "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
     "MissingExtraError": "profsuite.errors",

@@ -9,6 +9,7 @@ import pytest
 
 from profsuite.analyzers.report import Report
 from profsuite.exporters import html
+from profsuite.exporters.figures import page as figures
 
 VOID = {"meta", "hr", "br"}
 
@@ -37,6 +38,11 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+@pytest.fixture
+def no_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "is_available", lambda: False)
 
 
 ALLOWED = {
@@ -74,6 +80,7 @@ ALLOWED |= {
 ALLOWED |= {"details", "summary"}
 
 
+@pytest.mark.usefixtures("no_plotly")
 def test_hostile_names_are_text(report: Report) -> None:
     hostile = msgspec.structs.replace(report, source='"><img src=x onerror=alert(1)>.json', verdict="<b>&amp;\x1b[0m")
     page = Page(html.render(hostile))
@@ -94,6 +101,7 @@ def test_hostile_names_are_text(report: Report) -> None:
     assert all(c.isprintable() or c == "\n" for c in html.render(hostile))
 
 
+@pytest.mark.usefixtures("no_plotly")
 def test_is_self_contained(report: Report) -> None:
     text = html.render(report)
     assert "http:" not in text
@@ -104,6 +112,7 @@ def test_is_self_contained(report: Report) -> None:
     assert text.startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.usefixtures("no_plotly")
 def test_tables_are_accessible(report: Report) -> None:
     page = Page(html.render(report))
     assert (
@@ -122,6 +131,7 @@ def test_dark_and_light() -> None:
     assert "prefers-color-scheme: dark" in html.STYLE
 
 
+@pytest.mark.usefixtures("no_plotly")
 def test_long_names_open_to_the_whole(report: Report) -> None:
     page = Page(html.render(report))
     assert "details" in page.tags
@@ -129,6 +139,7 @@ def test_long_names_open_to_the_whole(report: Report) -> None:
 
 
 @pytest.mark.parametrize("several", [1, 3])
+@pytest.mark.usefixtures("no_plotly")
 def test_ranks(report: Report, bare: Report, several: int) -> None:
     page = Page(html.render_ranks([report] * several + [bare]))
     assert page.tags.count("h1") == 1

@@ -16,8 +16,8 @@ FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
 SECTIONS = (
-    "verdict", "findings", "breakdown", "idle", "host", "steps", "ops", "kernels", "roofline", "attention", "sparse",
-    "health",
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
+    "sparse", "health",
 )  # fmt: skip
 PIPE_WIDTH = 100
 

@@ -20,4 +20,5 @@
 #include "_scanner_driver.h"
 #include "_scanner_setup.h"
 #include "_nest.h"
+#include "_dag.h"
 #include "_scanner_python.h"

@@ -1,4 +1,4 @@
-/* The Python side: Scanner, Buffer (memory that numpy maps), nest. */
+/* The Python side: Scanner, Buffer (memory that numpy maps), nest, longest paths. */
 #include <errno.h>
 #ifdef _WIN32
 #include <io.h>
@@ -539,7 +539,77 @@ end:
     return result;
 }
 
+/* ---------------------------------------------------------------- longest paths */
+/* Buffers of a graph: first, source, weight, own, and for dag_latest the bounds. */
+static int dag_buffers(PyObject *args, int with_bound, Py_buffer *b) {
+    if (with_bound ? !PyArg_ParseTuple(args, "y*y*y*y*y*", b, b + 1, b + 2, b + 3, b + 4)
+                   : !PyArg_ParseTuple(args, "y*y*y*y*", b, b + 1, b + 2, b + 3))
+        return 0;
+    size_t n = (size_t)b[3].len / 8, m = (size_t)b[1].len / 4;
+    const int64_t *first = b[0].buf;
+    const int32_t *source = b[1].buf;
+    int good = (size_t)b[0].len == 8 * (n + 1) && (size_t)b[2].len == 8 * m && n <= INT32_MAX &&
+               (!with_bound || b[4].len == b[3].len) && first[0] == 0 && (size_t)first[n] == m;
+    for (size_t i = 0; good && i < n; i++) {
+        good = first[i + 1] >= first[i] && (size_t)first[i + 1] <= m;
+        for (int64_t e = first[i]; good && e < first[i + 1]; e++) good = source[e] >= 0 && (size_t)source[e] < i;
+    }
+    if (!good) PyErr_SetString(PyExc_ValueError, "no graph in topological order");
+    return good;
+}
+
+static PyObject *py_dag_earliest(PyObject *module, PyObject *args) {
+    Py_buffer b[5] = {{0}};
+    PyObject *result = NULL;
+    (void)module;
+    if (!dag_buffers(args, 0, b)) goto end;
+    size_t n = (size_t)b[3].len / 8;
+    int64_t *finish = malloc((n + 1) * sizeof *finish), *binding = malloc((n + 1) * sizeof *binding);
+    if (!finish || !binding) {
+        free(finish);
+        free(binding);
+        PyErr_NoMemory();
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    dag_earliest(n, b[0].buf, b[1].buf, b[2].buf, b[3].buf, finish, binding);
+    Py_END_ALLOW_THREADS
+    PyObject *x = buffer_new((char *)finish, n * sizeof *finish);
+    PyObject *y = buffer_new((char *)binding, n * sizeof *binding);
+    if (x && y) result = PyTuple_Pack(2, x, y);
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+end:
+    for (int i = 0; i < 5; i++) PyBuffer_Release(b + i);
+    return result;
+}
+
+static PyObject *py_dag_latest(PyObject *module, PyObject *args) {
+    Py_buffer b[5] = {{0}};
+    PyObject *result = NULL;
+    (void)module;
+    if (!dag_buffers(args, 1, b)) goto end;
+    size_t n = (size_t)b[3].len / 8;
+    int64_t *finish = malloc((n + 1) * sizeof *finish);
+    if (!finish) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    memcpy(finish, b[4].buf, n * sizeof *finish);
+    Py_BEGIN_ALLOW_THREADS
+    dag_latest(n, b[0].buf, b[1].buf, b[2].buf, b[3].buf, finish);
+    Py_END_ALLOW_THREADS
+    result = buffer_new((char *)finish, n * sizeof *finish);
+end:
+    for (int i = 0; i < 5; i++) PyBuffer_Release(b + i);
+    return result;
+}
+
 static PyMethodDef module_methods[] = {
+    {"dag_earliest", py_dag_earliest, METH_VARARGS,
+     "dag_earliest(first, source, weight, own) -> (finish, binding) Buffers; see dag.py."},
+    {"dag_latest", py_dag_latest, METH_VARARGS,
+     "dag_latest(first, source, weight, own, bound) -> finish Buffer; see dag.py."},
     {"nest", py_nest, METH_VARARGS, "nest(track, ts, dur, leaf) -> (parent, depth, self) Buffers; see nesting.py."},
     {NULL, NULL, 0, NULL},
 };

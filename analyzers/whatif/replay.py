@@ -1,0 +1,62 @@
+"""A recording computed again, as it was or with edits: how long the job takes then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from profsuite.analyzers.base import Ns
+from profsuite.analyzers.whatif.edits import Edit, apply
+from profsuite.trace.dag import earliest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.whatif.graph import Graph
+
+
+class WhatIf(Struct, frozen=True, kw_only=True):
+    """What an edit would do to the job.
+
+    ``measured_ns`` and ``predicted_ns`` are from the first step's start to the last one's end (the whole recording
+    without steps), ``saving_ns`` their difference: negative where the job would take longer.  The ``_per_step``
+    fields are these over the number of steps; null without steps.
+    """
+
+    name: str
+    measured_ns: Ns
+    predicted_ns: Ns
+    saving_ns: int
+    num_steps: int
+    measured_ms_per_step: float | None
+    predicted_ms_per_step: float | None
+    saving_ms_per_step: float | None
+
+
+def replay(analysis: Analysis, graph: Graph, edit: Edit | None = None, name: str = "") -> WhatIf:
+    """The job under an edit, unchanged by default; ``ValueError`` for a pattern that nothing matches."""
+    finish = times(analysis, graph, edit)
+    measured = graph.length_ns
+    predicted = int(finish[graph.end] - finish[graph.start])
+    steps = len(graph.steps)
+    return WhatIf(
+        name=name,
+        measured_ns=measured,
+        predicted_ns=predicted,
+        saving_ns=measured - predicted,
+        num_steps=steps,
+        measured_ms_per_step=measured / steps / 1e6 if steps else None,
+        predicted_ms_per_step=predicted / steps / 1e6 if steps else None,
+        saving_ms_per_step=(measured - predicted) / steps / 1e6 if steps else None,
+    )
+
+
+def times(analysis: Analysis, graph: Graph, edit: Edit | None = None) -> NDArray[np.int64]:
+    """When each node finishes under an edit, ns since ``origin_ns``."""
+    if edit is None:
+        return earliest(graph.first, graph.source, graph.weight, graph.own)[0]
+    own, weight = apply(analysis, graph, edit)
+    return earliest(graph.first, graph.source, weight, own)[0]

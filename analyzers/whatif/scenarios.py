@@ -1,0 +1,76 @@
+"""The standard questions: what the job would take without each of its obstacles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from profsuite.analyzers.base import Ns
+from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.hiding import LatencyHiding, latency_hiding
+from profsuite.analyzers.whatif.path import CriticalPath, critical_path
+from profsuite.analyzers.whatif.replay import WhatIf, replay
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.whatif.graph import Graph
+
+SCENARIOS: Final[dict[str, Edit]] = {
+    "no waits for input": Edit(no_input_wait=True),
+    "no communication": Edit(no_comm=True),
+    "collectives as early as their inputs": Edit(early_comm=True),
+    "no waits of the host for the device": Edit(no_sync=True),
+    "no launch overhead": Edit(no_launch_overhead=True),
+    "one graph launch a step": Edit(graphs=True),
+    "Python at no cost": Edit(scales=(("python", 0.0),)),
+    "matrix multiplications twice as fast": Edit(scales=(("gemm", 0.5),)),
+    "attention twice as fast": Edit(scales=(("attention", 0.5),)),
+    "convolutions twice as fast": Edit(scales=(("conv", 0.5),)),
+    "copies at no cost": Edit(scales=(("memcpy", 0.0),)),
+}
+"""A question in words, and the edit that it means."""
+
+
+def saving_ms_per_step(analysis: Analysis, graph: Graph | None, edit: Edit) -> float | None:
+    """What a replay under an edit saves, ms a step, at least 0; null without steps, or where nothing matches."""
+    if graph is None or not len(graph.steps):
+        return None
+    try:
+        saving = replay(analysis, graph, edit).saving_ms_per_step
+    except ValueError:
+        return None
+    return None if saving is None else max(0.0, saving)
+
+
+class Replays(Struct, frozen=True, kw_only=True):
+    """The critical path, and the scenarios that apply: those that save most first.
+
+    ``length_ns`` is the measured time of the job that they are compared with; ``hiding`` is null without communication.
+    """
+
+    length_ns: Ns
+    path: CriticalPath
+    hiding: LatencyHiding | None
+    scenarios: tuple[WhatIf, ...]
+
+
+def replays(analysis: Analysis, graph: Graph | None, top: int = 10) -> Replays | None:
+    """The critical path and what every scenario that applies would save; null where there is nothing to replay."""
+    if graph is None:
+        return None
+    found = []
+    for name, edit in SCENARIOS.items():
+        try:
+            outcome = replay(analysis, graph, edit, name)
+        except ValueError:  # no such kernels
+            continue
+        if outcome.saving_ns > 0:
+            found.append(outcome)
+    found.sort(key=lambda outcome: -outcome.saving_ns)
+    return Replays(
+        length_ns=graph.length_ns,
+        path=critical_path(analysis, graph, top),
+        hiding=latency_hiding(analysis, graph),
+        scenarios=tuple(found),
+    )

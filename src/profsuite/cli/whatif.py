@@ -1,0 +1,136 @@
+"""``profsuite whatif``: how long a job would take if some of its parts took less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profsuite.cli.options import examples, reader_options, selection_options
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.whatif.edits import Edit
+    from profsuite.analyzers.whatif.replay import WhatIf
+
+EXAMPLES = examples(
+    "profsuite whatif trace.json.gz",
+    "profsuite whatif trace.json.gz --scale gemm=0.5 --no-input-wait",
+    "profsuite whatif trace.json.gz --scale 'aten::layer_norm=0' --format json",
+)
+
+
+def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+    """The scales of a command line."""
+    from profsuite.analyzers.whatif.edits import parse_scale
+
+    try:
+        return tuple(parse_scale(text) for text in texts)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command("whatif", epilog=EXAMPLES)
+@click.argument("path", metavar="PATH")
+@click.option(
+    "--scale",
+    "scales",
+    multiple=True,
+    callback=scale,
+    metavar="WHAT=FACTOR",
+    help="Time of some kernels, ops or host time, times a factor: gemm=0.5, comm=2, python=0, 'aten::*norm*=0.3'.",
+)
+@click.option("--no-comm", is_flag=True, help="Without communication.")
+@click.option("--early-comm", is_flag=True, help="Collectives start as soon as their inputs are ready.")
+@click.option("--no-launch-overhead", is_flag=True, help="Launch calls, and from there to the kernel, take no time.")
+@click.option("--graphs", is_flag=True, help="The host does nothing between launches, as with one graph a step.")
+@click.option("--no-input-wait", is_flag=True, help="Input is always ready.")
+@click.option("--no-sync", is_flag=True, help="The host never waits for the device.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@selection_options
+@reader_options
+def command(
+    path: str,
+    scales: tuple[tuple[str, float], ...],
+    form: str,
+    ranks: list[int] | None,
+    no_comm: bool,
+    early_comm: bool,
+    no_launch_overhead: bool,
+    graphs: bool,
+    no_input_wait: bool,
+    no_sync: bool,
+    **options: Any,
+) -> None:
+    """Replay a recording with changes, and say how long a step would take.
+
+    Without a change it shows the critical path, and what the removal of each obstacle would save.  All changes given
+    together are one replay.
+    """
+    import msgspec
+
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.whatif.edits import Edit
+    from profsuite.analyzers.whatif.replay import replay
+    from profsuite.cli.loading import load_one, only
+    from profsuite.errors import SelectionError
+
+    edit = Edit(
+        scales=scales,
+        no_comm=no_comm,
+        early_comm=early_comm,
+        no_launch_overhead=no_launch_overhead,
+        graphs=graphs,
+        no_input_wait=no_input_wait,
+        no_sync=no_sync,
+    )
+    file = only(path, ranks)
+    analysis = Analysis(load_one(file, **options))
+    if analysis.graph is None:
+        raise SelectionError(f"{file.path}: nothing to replay: no host thread and no device work was recorded")
+    if edit == Edit():
+        result: Any = analysis.replays
+        text = overview(analysis)
+    else:
+        try:
+            result = replay(analysis, analysis.graph, edit, describe(edit))
+        except ValueError as error:
+            raise SelectionError(f"{file.path}: {error}") from error
+        text = sentence(result)
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
+    else:
+        click.echo(text, nl=False)
+
+
+def describe(edit: Edit) -> str:
+    """An edit as it is written on the command line."""
+    parts = [f"{pattern}={factor:g}" for pattern, factor in edit.scales]
+    flags = ("no_comm", "early_comm", "no_launch_overhead", "graphs", "no_input_wait", "no_sync")
+    return " ".join([*parts, *(f"--{flag.replace('_', '-')}" for flag in flags if getattr(edit, flag))])
+
+
+def sentence(outcome: WhatIf) -> str:
+    """What a replay predicts, in words."""
+    from profsuite.exporters.units import duration, percent
+
+    share = percent(100 * abs(outcome.saving_ns) / outcome.measured_ns) if outcome.measured_ns else "0 %"
+    verb = "saves" if outcome.saving_ns >= 0 else "costs"
+    if outcome.predicted_ms_per_step is None or outcome.measured_ms_per_step is None:
+        whole, before, after = "The recording", outcome.measured_ns, outcome.predicted_ns
+        change: float = abs(outcome.saving_ns)
+    else:
+        whole = "A step"
+        before, after = round(outcome.measured_ms_per_step * 1e6), round(outcome.predicted_ms_per_step * 1e6)
+        change = abs(outcome.saving_ns) / outcome.num_steps
+    return (
+        f"{whole} would take {duration(after)} instead of {duration(before)}: {verb} {duration(change)} ({share}), "
+        f"by replay with {outcome.name}.\n"
+    )
+
+
+def overview(analysis: Any) -> str:
+    """The critical path and the scenarios, as ``analyze`` shows them."""
+    from profsuite.analyzers.report import analyze
+    from profsuite.exporters import text
+
+    return text.render(analyze(analysis.trace, only=["whatif"]), only=["whatif"])

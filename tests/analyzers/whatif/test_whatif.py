@@ -1,0 +1,226 @@
+"""Replays of jobs written by hand, each with the outcome worked out on paper; microseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.whatif.edits import Edit, parse_scale
+from profsuite.analyzers.whatif.hiding import latency_hiding
+from profsuite.analyzers.whatif.path import critical_path, slack_ns, slice_slack
+from profsuite.analyzers.whatif.replay import replay, times
+
+
+def predicted_us(job, **edit):
+    """(measured, predicted) length of a job, microseconds."""
+    analysis = Analysis(job.trace())
+    outcome = replay(analysis, analysis.graph, Edit(**edit))
+    return outcome.measured_ns / 1e3, outcome.predicted_ns / 1e3
+
+
+def parts(job):
+    analysis = Analysis(job.trace())
+    path = critical_path(analysis, analysis.graph)
+    assert sum(part.total_ns for part in path.parts) == path.length_ns
+    assert path.replay_error_ns == 0
+    return {part.cause: part.total_ns / 1e3 for part in path.parts}
+
+
+@pytest.fixture
+def device_bound(job):
+    """Three queued kernels of 100 us, 1 us apart; the host waits for them until 3 us after the last."""
+    job.step(1, 0, 330)
+    for number in range(3):
+        job.launch(10 + 10 * number, 5, number + 1).kernel(15 + 101 * number, 100, number + 1)
+    return job.call("cudaDeviceSynchronize", 40, 280)
+
+
+@pytest.fixture
+def host_bound(job):
+    """Four kernels of 10 us, each 5 us after its launch; ops of 40 us, of which each launch takes 10."""
+    job.step(1, 0, 200)
+    for number in range(4):
+        start = 50 * number
+        job.op("aten::mm", start, 40).launch(start + 20, 10, number + 1).kernel(start + 25, 10, number + 1)
+    return job
+
+
+def test_faster_kernels_help_a_device_bound_job(device_bound):
+    # 15 + 50 + 1 + 50 + 1 + 50 = 167, then 3 to return and 10 to the step's end.
+    assert predicted_us(device_bound, scales=(("gemm", 0.5),)) == (330, 180)
+
+
+def test_a_faster_host_does_not(device_bound):
+    measured, predicted = predicted_us(device_bound, scales=(("python", 0.0), ("launch", 0.0)))
+    # Only what comes before the first kernel (10 us of Python) and after the last (10 us).
+    assert (measured, predicted) == (330, 310)
+
+
+def test_faster_kernels_do_not_help_a_host_bound_job(host_bound):
+    assert predicted_us(host_bound, scales=(("gemm", 0.0),)) == (200, 200)
+
+
+def test_no_launch_overhead(host_bound):
+    assert predicted_us(host_bound, no_launch_overhead=True) == (200, 160)
+
+
+def test_ops_that_launched_nothing_are_scaled_on_the_host(job):
+    job.step(1, 0, 100).op("aten::add", 10, 30).op("aten::mul", 50, 40)
+    assert predicted_us(job, scales=(("aten::mul", 0.5),)) == (100, 80)
+    assert predicted_us(job, scales=(("aten::*", 0.0),)) == (100, 30)
+
+
+def test_an_op_means_its_kernels_and_host_means_the_host(host_bound):
+    assert predicted_us(host_bound, scales=(("aten::mm", 0.0),)) == (200, 200)
+    assert predicted_us(host_bound, scales=(("host:aten::mm", 0.25),)) == (200, 80)
+
+
+def test_no_wait_for_input(job):
+    job.step(1, 0, 100).mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 50)
+    assert predicted_us(job, no_input_wait=True) == (100, 50)
+
+
+def test_no_wait_of_the_host(device_bound):
+    # The host goes on at once, and ends at 50; the step lasts until its device work is done, at 317.
+    assert predicted_us(device_bound, no_sync=True) == (330, 317)
+
+
+def test_a_step_waits_for_its_backward_thread(job):
+    job.step(1, 0, 130).op("aten::mm", 0, 10)
+    job.op("autograd::engine::evaluate_function: MmBackward0", 20, 60, tid=2)
+    job.op("aten::add_", 90, 40)
+    assert predicted_us(job, scales=(("*MmBackward0", 0.5),)) == (130, 100)
+    assert parts(job) == {"host_op": 110, "host_python": 10, "thread_wait": 10}
+
+
+def test_what_runs_at_the_same_time_on_another_thread_does_not_delay(job):
+    job.step(1, 0, 100)
+    for start in range(0, 100, 10):
+        job.op("aten::mm", start, 10)
+    job.op("pin_memory", 20, 60, tid=2)
+    assert predicted_us(job, scales=(("pin_memory", 0.0),)) == (100, 100)
+
+
+@pytest.fixture
+def data_parallel(job):
+    """A kernel, a collective that waits for it, and an optimizer's kernel that waits for the collective."""
+    job.step(1, 0, 300)
+    job.op("aten::mm", 0, 10).launch(2, 5, 1).kernel(10, 100, 1)
+    job.launch(20, 5, 2).kernel(112, 100, 2, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    job.mark("Optimizer.step#SGD.step", 30, 20).launch(35, 5, 3).kernel(215, 20, 3, name="add_")
+    return job.call("cudaDeviceSynchronize", 60, 180)
+
+
+def test_no_communication(data_parallel):
+    # The collective starts at 112 and takes nothing; the optimizer 3 us later, until 135; 5 to return, 60 to the end.
+    assert predicted_us(data_parallel, no_comm=True) == (300, 200)
+
+
+def test_faster_compute_pulls_the_collective_along(data_parallel):
+    assert predicted_us(data_parallel, scales=(("gemm", 0.5),)) == (300, 250)
+
+
+def test_the_path_through_the_streams(data_parallel):
+    found = parts(data_parallel)
+    assert found["compute"] == 120
+    assert found["comm"] == 100
+    # 2 from the kernel to the collective, 2 from there to the optimizer, whose third us nothing explains.
+    assert found["dependency_wait"] == 4
+    assert found["unknown"] == 1
+    assert found["sync_return"] == 5
+
+
+def test_what_a_late_launch_hides(job):
+    """A collective of 50 us whose input is ready at 110, launched at 150 only, when compute ends."""
+    job.launch(0, 5, 1).kernel(10, 100, 1)
+    job.launch(6, 4, 2).kernel(111, 89, 2)
+    job.op("record_param_comms", 140, 40).launch(195, 5, 3, tid=2)
+    job.kernel(202, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # The work launched before it, which it waits for, ends at 200: nothing can be hidden.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (50_000, 0, 50_000)
+    assert (hiding.num_collectives, hiding.num_known) == (1, 1)
+
+
+def test_what_an_early_launch_would_hide(job):
+    """The collective's input is ready at 60; launched at 190 it runs from 195, of which another stream hides 5 us."""
+    job.launch(0, 2, 1).kernel(10, 190, 1, stream=8)
+    job.launch(4, 2, 2).kernel(12, 48, 2)
+    job.launch(190, 5, 3).kernel(195, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # From 62 on the other stream hides all of it.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (45_000, 45_000, 0)
+
+
+def test_slack_is_what_a_hidden_kernel_may_take_longer(job):
+    job.step(1, 0, 200)
+    job.launch(0, 5, 1).kernel(5, 100, 1).launch(10, 5, 2).kernel(15, 30, 2, stream=8)
+    job.call("cudaDeviceSynchronize", 20, 90)
+    trace = job.trace()
+    analysis = Analysis(trace)
+    slack = slice_slack(analysis, analysis.graph)
+    names = [trace.words("slice", "name")[code] for code in trace.array("slice", "name").tolist()]
+    kernels = [row for row, name in enumerate(names) if name == "gemm"]
+    assert slack[kernels[0]] == 0
+    # Until the end of the step at 200: no one waits for it but that.
+    assert slack[kernels[1]] == 155_000
+
+
+def test_unlaunched_work_stays_where_it_was(job):
+    job.kernel(100, 10).kernel(150, 10, stream=8)
+    analysis = Analysis(job.trace())
+    assert analysis.graph.length_ns == 60_000
+    assert analysis.graph.num_anchored == 2
+
+
+def test_nothing_recorded(job):
+    assert Analysis(job.trace()).graph is None
+    assert Analysis(job.trace()).replays is None
+
+
+def test_a_pattern_that_matches_nothing(host_bound):
+    with pytest.raises(ValueError, match="nothing in this trace matches 'attention'"):
+        predicted_us(host_bound, scales=(("attention", 0.5),))
+
+
+@pytest.mark.parametrize("text", ["gemm", "=2", "gemm=-1", "gemm=nan", "gemm=x", "gemm=inf"])
+def test_a_scale_that_is_none(text):
+    with pytest.raises(ValueError, match="is no scale"):
+        parse_scale(text)
+    assert parse_scale("a=b=0.5") == ("a=b", 0.5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a100_nccl_metadata.json.gz", "b200_eager_stacks.json.gz", "diff_a100_control.json.gz",
+        "diff_v100_test.json.gz", "dlrm_8ranks/worker0.pt.trace.json.gz", "h100_bert_small.json.gz",
+        "h100_qwen_0_5b.json.gz", "mi210_gpu_only.json.gz", "mi300_vllm_decode_graph.json.gz",
+        "rtx2080ti_linear.json.gz", "torch18_autograd_api.json.gz", "v100_ns_resolution.json.gz",
+        "v100_resnet50_workers0.json.gz", "ascend_rank0.json.gz", "cpu_only_gloo_rank34.json.gz",
+    ],
+)  # fmt: skip
+def test_real_recordings_replay_to_the_nanosecond(real_trace, name):
+    analysis = Analysis(real_trace(name))
+    graph = analysis.graph
+    np.testing.assert_array_equal(times(analysis, graph), graph.time)
+    path = critical_path(analysis, graph)
+    assert sum(part.total_ns for part in path.parts) == path.length_ns == graph.length_ns
+    assert path.replay_error_ns == 0
+    assert (slack_ns(graph) >= 0).all()
+    # Few places have no cause at all: starts of threads and of streams.
+    num_streams = sum(len(np.unique(work.streams)) for work in analysis.work)
+    assert graph.num_anchored <= 2 + len(analysis.timelines.threads) + num_streams
+
+
+def test_a_slower_part_never_makes_the_job_faster(real_trace):
+    analysis = Analysis(real_trace("diff_a100_control.json.gz"))
+    last = 0
+    for factor in (0.0, 0.5, 1.0, 1.5, 3.0):
+        outcome = replay(analysis, analysis.graph, Edit(scales=(("compute", factor), ("op", factor))))
+        assert outcome.predicted_ns >= last
+        last = outcome.predicted_ns
+    assert replay(analysis, analysis.graph, Edit(scales=(("compute", 1.0), ("op", 1.0)))).saving_ns == 0
