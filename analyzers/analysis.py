@@ -29,7 +29,7 @@ from profsuite.analyzers.waits import Waits, host_waits
 from profsuite.analyzers.waves import KernelWaves, kernel_waves
 from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.graph import Graph, build
-from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ms_per_step
+from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,14 +164,20 @@ class Analysis:
         """The critical path, and what each obstacle costs."""
         return replays(self, self.graph, self.top)
 
-    def saving_ms_per_step(self, edit: Edit) -> float | None:
-        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+    def saving_ns(self, edit: Edit) -> int | None:
+        """What a replay under an edit saves of the whole job, ns; null where the edit does not apply."""
         if edit not in self._savings:
-            self._savings[edit] = saving_ms_per_step(self, self.graph, edit)
+            self._savings[edit] = saving_ns(self, self.graph, edit)
         return self._savings[edit]
 
+    def saving_ms_per_step(self, edit: Edit) -> float | None:
+        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        saving = self.saving_ns(edit)
+        steps = 0 if self.graph is None else len(self.graph.steps)
+        return None if saving is None or not steps else saving / steps / 1e6
+
     @cached_property
-    def _savings(self) -> dict[Edit, float | None]:
+    def _savings(self) -> dict[Edit, int | None]:
         return {}
 
     @cached_property

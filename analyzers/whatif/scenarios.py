@@ -32,15 +32,14 @@ SCENARIOS: Final[dict[str, Edit]] = {
 """A question in words, and the edit that it means."""
 
 
-def saving_ms_per_step(analysis: Analysis, graph: Graph | None, edit: Edit) -> float | None:
-    """What a replay under an edit saves, ms a step, at least 0; null without steps, or where nothing matches."""
-    if graph is None or not len(graph.steps):
+def saving_ns(analysis: Analysis, graph: Graph | None, edit: Edit) -> int | None:
+    """What a replay under an edit saves of the whole job, ns, at least 0; null where nothing matches."""
+    if graph is None:
         return None
     try:
-        saving = replay(analysis, graph, edit).saving_ms_per_step
+        return max(0, replay(analysis, graph, edit).saving_ns)
     except ValueError:
         return None
-    return None if saving is None else max(0.0, saving)
 
 
 class Replays(Struct, frozen=True, kw_only=True):

@@ -155,6 +155,29 @@ def test_what_an_early_launch_would_hide(job):
     assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (45_000, 45_000, 0)
 
 
+def test_a_launch_that_takes_long_issues_at_its_end(job):
+    """A call of 500 us that loads a module: its kernel follows the call, not the kernel before."""
+    job.step(1, 0, 700).launch(0, 5, 1).kernel(10, 20, 1)
+    job.launch(100, 500, 2).kernel(598, 20, 2, name="other")
+    job.call("cudaDeviceSynchronize", 610, 20)
+    found = parts(job)
+    assert found["host_launch"] == 5 + 493  # the first call, and the second until 5 us before its kernel
+    assert "unknown" not in found
+    # The second kernel runs from 95 to 115, the wait for it ends 12 us later, the step 70 us after that.
+    assert predicted_us(job, no_launch_overhead=True) == (700, 197)
+
+
+def test_without_steps_the_first_thread_at_work_gives_the_others_theirs(job):
+    """The backward thread launches most, but does so for the main thread."""
+    job.op("aten::mm", 0, 100).launch(90, 5, 1).kernel(100, 10, 1)
+    for number in range(3):
+        job.op("MulBackward0", 120 + 30 * number, 20, tid=2)
+        job.launch(125 + 30 * number, 5, 2 + number, tid=2).kernel(135 + 30 * number, 10, 2 + number)
+    job.op("aten::add_", 220, 20)
+    # Everything after the first op moves with it.
+    assert predicted_us(job, scales=(("host:aten::mm", 0.5),)) == (240, 190)
+
+
 def test_slack_is_what_a_hidden_kernel_may_take_longer(job):
     job.step(1, 0, 200)
     job.launch(0, 5, 1).kernel(5, 100, 1).launch(10, 5, 2).kernel(15, 30, 2, stream=8)
