@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.costs.call import OpCall
+    from profsuite.analyzers.costs.registry import Cost, costs, register_cost
     from profsuite.analyzers.diff.report import DiffReport, diff
     from profsuite.analyzers.job.report import JobReport
     from profsuite.analyzers.job.run import analyze_job
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cost",
     "DiffReport",
     "JobReport",
     "MissingExtraError",
+    "OpCall",
     "ProfsuiteError",
     "Report",
     "SelectionError",
@@ -39,14 +43,20 @@ __all__ = [
     "analyze",
     "analyze_job",
     "annotate",
+    "costs",
     "diff",
     "find_ranks",
     "load",
     "profile",
+    "register_cost",
     "schedule",
 ]
 
 _HOME = {
+    "Cost": "profsuite.analyzers.costs",
+    "OpCall": "profsuite.analyzers.costs",
+    "costs": "profsuite.analyzers.costs",
+    "register_cost": "profsuite.analyzers.costs",
     "DiffReport": "profsuite.analyzers.diff.report",
     "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
