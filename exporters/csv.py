@@ -160,13 +160,15 @@ def _costs(report: Report) -> Iterable[Row]:
 
 
 _UNITS = {
+    # The longer endings first.
+    "bytes_per_s": "B/s",
+    "flops_per_s": "FLOP/s",
+    "gb_per_s": "GB/s",
+    "ms_per_step": "ms per step",
     "ns": "ns",
     "pct": "%",
     "bytes": "bytes",
     "flops": "FLOP",
-    "bytes_per_s": "B/s",
-    "flops_per_s": "FLOP/s",
-    "ms_per_step": "ms per step",
     "offset": "bytes",
 }
 
@@ -195,9 +197,6 @@ def _job_rows(job: JobReport) -> Iterable[Row]:
         for number in mismatch.ranks:
             base = {"section": "job_mismatches", "rank": number, "subject": mismatch.what, "detail": mismatch.detail}
             yield from numbers(mismatch, base)
-
-
-_UNITS = {"gb_per_s": "GB/s", "ns": "ns", "pct": "%", "bytes": "bytes", "ms_per_step": "ms per step", "offset": "bytes"}
 
 
 def numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ()) -> Iterable[Row]:
