@@ -57,7 +57,8 @@ class Edit(Struct, frozen=True, kw_only=True):
     ``scales`` are (pattern, factor): the time of what matches becomes ``factor`` times as long.  A pattern is a class
     of kernels (``gemm``, ``attention``, ``comm``, ``memcpy``, ...), a class of host time (``python``, ``launch``,
     ``input``, ...), or a name with ``*`` and ``?``: of kernels, of ops (the device work that they launched, or on
-    the host where they launched none; ``host:NAME`` is always the host).  ``no_comm`` removes communication,
+    the host where they launched none; ``host:NAME`` is always the host; ``both:NAME`` adds the backward ops of the
+    forward ops inside, so that an annotation stands for a part of the model).  ``no_comm`` removes communication,
     ``no_launch_overhead`` the time of launch calls and from there to the device, ``no_input_wait`` the time that
     threads wait for input, ``no_sync`` the waits of the host for a device, ``graphs`` all that the host does between
     launches (as if each step were one graph launch), ``early_comm`` starts each collective when its inputs are ready.
@@ -114,8 +115,7 @@ class _Applied:
         kind = graph.kind[self.work]
         if edit.no_comm:
             self.factor[kind == COMM] = 0
-            rows = np.flatnonzero(communicates(self.trace)[self.trace.array("slice", "name")])
-            self.by_slice.append((rows[self.analysis.timelines.classes[rows] > 0], 0.0))
+            self.by_slice.append((self._host_comm(), 0.0))
         if edit.no_launch_overhead:
             self.by_class[LAUNCH] = 0
         if edit.no_input_wait:
@@ -144,12 +144,19 @@ class _Applied:
         if pattern in HOST_WORDS:
             self.by_class[HOST_WORDS[pattern]] *= factor
             return
-        name, forced = pattern.removeprefix("host:"), pattern.startswith("host:")
-        here = np.zeros(len(self.work), bool) if forced else self._device_match(name)
+        where, _, rest = pattern.partition(":")
+        name = rest if where in ("host", "both") else pattern
+        if where == "both":
+            rows = self._with_backward(self._host_rows(name))
+            here = self._launched_inside(rows)
+        else:
+            here = np.zeros(len(self.work), bool) if where == "host" else self._device_match(name)
+            rows = self._host_comm() if name == "comm" else np.empty(0, np.int64)
+            if name not in KIND_WORDS and name not in FAMILY_WORDS:
+                rows = self._host_rows(name)
         if here.any():
             self.factor[here] *= factor
             return
-        rows = np.empty(0, np.int64) if name in KIND_WORDS or name in FAMILY_WORDS else self._host_rows(name)
         if not len(rows):
             raise ValueError(
                 f"nothing in this trace matches {pattern!r}: no kernel, no op; classes are "
@@ -197,6 +204,28 @@ class _Applied:
         return (
             np.flatnonzero(matches[trace.array("slice", "name")] & on_host) if len(matches) else np.zeros(0, np.int64)
         )
+
+    def _host_comm(self) -> NDArray[np.int64]:
+        """Collectives as the host sees them: on CPU jobs they run there."""
+        rows = np.flatnonzero(communicates(self.trace)[self.trace.array("slice", "name")])
+        return rows[self.analysis.timelines.classes[rows] > 0]
+
+    def _with_backward(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Host slices, and the backward ops of the forward ops inside them."""
+        trace = self.trace
+        backward, forward = trace.array("op", "slice_id"), trace.array("op", "forward_op_id").astype(np.int64)
+        known = forward >= 0
+        backward, forward = backward[known].astype(np.int64), forward[known]
+        start, track = trace.array("slice", "ts"), trace.array("slice", "track_id")
+        inside = np.zeros(len(forward), bool)
+        for thread in np.unique(track[rows]).tolist():
+            mine = rows[track[rows] == thread]
+            first, last = merge(start[mine], trace.end[mine])
+            at = np.flatnonzero(track[forward] == thread)
+            moment = start[forward[at]]
+            inside[at] = np.searchsorted(first, moment, "right") > np.searchsorted(last, moment, "right")
+        found = backward[inside]
+        return np.union1d(rows, found[self.analysis.timelines.classes[found] > 0])
 
     def _scale_threads(self, weight: NDArray[np.int64]) -> None:
         """Host edges anew: each thread's time between two moments, every stretch of it times its factor."""
