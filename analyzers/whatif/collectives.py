@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 WAIT_NS: Final = 50_000
-"""A hole between ops shorter than this, or than five typical ones, is the thread's own time."""
+"""A hole between ops shorter than this, or than five typical other ones, is the thread's own time."""
 RESUME_NS: Final = 100_000
 """A thread that waited for a collective goes on within this time of its end, or a tenth of the wait."""
 
@@ -46,11 +46,12 @@ class Collectives(NamedTuple):
     queued: Int64s
 
 
-class Resumed(NamedTuple):
-    """Waits of the main thread: which collective ended each, and when the thread went on."""
+class Waits(NamedTuple):
+    """Waits of the main thread: since when, for which collective, and when the thread went on."""
 
+    begin: Int64s
     collective: Int64s
-    time: Int64s
+    again: Int64s
 
 
 def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collectives:
@@ -94,20 +95,22 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     return Collectives(rows, track, begin, end, caller, called, latency, queued)
 
 
-def waits(found: Collectives, at_work: IntervalSet) -> Resumed:
+def waits(found: Collectives, at_work: IntervalSet) -> Waits:
     """Where the main thread did nothing until a collective ended that had been called before."""
     hole, again = at_work[1][:-1], at_work[0][1:]
+    none = np.zeros(0, np.int64)
+    if not len(hole) or not len(found.rows):
+        return Waits(none, none, none)
     length = again - hole
-    if not len(length) or not len(found.rows):
-        return Resumed(np.zeros(0, np.int64), np.zeros(0, np.int64))
     order = np.argsort(found.end, kind="stable")
     last = np.searchsorted(found.end[order], again, "right") - 1
     which = order[np.maximum(last, 0)]
     end = found.end[which]
     waited = (last >= 0) & (end > hole) & (found.called[which] <= hole)
-    waited &= length >= max(WAIT_NS, 5 * int(np.median(length)))
     waited &= again - end <= np.maximum(RESUME_NS, length // 10)
-    return Resumed(which[waited], again[waited])
+    others = length[~waited]
+    waited &= length >= max(WAIT_NS, 5 * int(np.median(others)) if len(others) else 0)
+    return Waits(hole[waited], which[waited], again[waited])
 
 
 def _outermost(machine: Machine, rows: Int64s) -> Int64s:

@@ -160,9 +160,10 @@ class _Collector:
         begin = self.add(found.track, found.begin, _PLAIN, found.rows, found.queued)
         finish = self.add(found.track, found.end, _PLAIN, found.rows)
         self.link(begin, calls, found.latency, FORK)
-        ended, again = waits(found, at_work)
-        joins = self.add(main, again, _JOIN, -1, 0)
-        self.link(joins, finish[ended], again - found.end[ended], JOIN)
+        waited = waits(found, at_work)
+        self.add(main, waited.begin, _PLAIN)
+        joins = self.add(main, waited.again, _JOIN, -1, 0)
+        self.link(joins, finish[waited.collective], waited.again - found.end[waited.collective], JOIN)
 
     def _bursts_of(self, track: int, line: Timeline, main: int, at_work: IntervalSet) -> None:
         """The bursts of one thread."""
