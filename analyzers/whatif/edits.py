@@ -218,10 +218,11 @@ class _Applied:
             rows = self._with_backward(self._host_rows(name))
             here = self._launched_inside(rows)
         else:
+            is_word = name == pattern and (name in KIND_WORDS or name in FAMILY_WORDS)
             here = np.zeros(len(self.work), bool) if where == "host" else self._device_match(name)
-            rows = self._host_comm() if name == "comm" else np.empty(0, np.int64)
-            if name not in KIND_WORDS and name not in FAMILY_WORDS:
-                rows = self._host_rows(name)
+            rows = np.empty(0, np.int64) if is_word else self._host_rows(name)
+            if pattern == "comm":
+                rows = self._host_comm()
         if here.any():
             self.factor[here] *= factor
             return
@@ -362,7 +363,9 @@ class _Stretches:
             left = np.maximum(into - cost[stretch], 0.0) * factor[stretch]
             return np.asarray(change[stretch] + left - into)
 
-        return np.maximum(self.took + np.rint(until(self.end) - until(self.begin)).astype(np.int64), 0)
+        change_ns: Int64s = np.rint(until(self.end) - until(self.begin)).astype(np.int64)
+        took: Int64s = np.maximum(self.took + change_ns, 0)
+        return took
 
 
 def _scaled(time: Int64s, factor: NDArray[np.float64] | float) -> Int64s:
