@@ -101,3 +101,27 @@ def test_recording_is_measured(tmp_path: Path) -> None:
     by_name = {row["what"]: row["value"] for row in found["cases"]["window"]["memory"]}
     assert by_name["extract, an event"] < by_name["prof.events(), an event"]
     assert 0 < by_name["peak memory above the bare training, profsuite"] < 2000
+
+
+def test_whether_replays_come_true_is_measured(work: Path) -> None:
+    """One change of one process, one of two ranks; an unedited replay is the recording, exactly."""
+    pytest.importorskip("torch")
+    names, output = ["no norms by .item()", "larger DDP buckets"], work / "w.json"
+    command = [sys.executable, str(RUN.with_name("whatif.py")), "--quick", "--output", str(output)]
+    for name in names:
+        command += ["--case", name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    changes = json.loads(output.read_text(encoding="utf-8"))["changes"]
+    assert list(changes) == names
+    for row in changes.values():
+        for one in row["rounds"]:
+            assert one["replayed_ms"] == one["recorded_ms"] > 0
+            assert one["saving_ms"] == one["before_ms"] - one["after_ms"]
+            assert one["predicted_ms"] < one["recorded_ms"]
+            assert one["as_recorded_ms"] < one["recorded_ms"]
+    assert changes["no norms by .item()"]["predicted_ms"] > 0
+    assert changes["larger DDP buckets"]["factors"]["comm"] > 0
+    assert all(name in output.with_suffix(".txt").read_text(encoding="utf-8") for name in names)
+    output.unlink()
+    output.with_suffix(".txt").unlink()
