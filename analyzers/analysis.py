@@ -31,8 +31,9 @@ from profsuite.analyzers.steps import StepSummary, steps
 from profsuite.analyzers.waits import Waits, host_waits
 from profsuite.analyzers.waves import KernelWaves, kernel_waves
 from profsuite.analyzers.whatif.edits import Edit
-from profsuite.analyzers.whatif.graph import Graph, build
-from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ns
+from profsuite.analyzers.whatif.graph import Graph, build, edge_times
+from profsuite.analyzers.whatif.replay import WhatIf, replay
+from profsuite.analyzers.whatif.scenarios import Replays, replays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,15 +174,29 @@ class Analysis:
         return build(self)
 
     @cached_property
+    def edge_times(self) -> NDArray[np.int64]:
+        """How long the thread of each running edge of the graph was in each class of host time."""
+        assert self.graph is not None
+        return edge_times(self, self.graph)
+
+    @cached_property
     def replays(self) -> Replays | None:
         """The critical path, and what each obstacle costs."""
         return replays(self, self.graph, self.top)
 
+    def outcome(self, edit: Edit) -> WhatIf | None:
+        """The recording replayed under an edit; null where nothing can be replayed, or nothing matches the edit."""
+        if edit not in self._outcomes:
+            try:
+                self._outcomes[edit] = None if self.graph is None else replay(self, self.graph, edit)
+            except ValueError:
+                self._outcomes[edit] = None
+        return self._outcomes[edit]
+
     def saving_ns(self, edit: Edit) -> int | None:
-        """What a replay under an edit saves of the whole job, ns; null where the edit does not apply."""
-        if edit not in self._savings:
-            self._savings[edit] = saving_ns(self, self.graph, edit)
-        return self._savings[edit]
+        """What a replay under an edit saves of the whole job, ns, at least 0; null where the edit does not apply."""
+        outcome = self.outcome(edit)
+        return None if outcome is None else max(0, outcome.saving_ns)
 
     def saving_ms_per_step(self, edit: Edit) -> float | None:
         """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
@@ -190,7 +205,7 @@ class Analysis:
         return None if saving is None or not steps else saving / steps / 1e6
 
     @cached_property
-    def _savings(self) -> dict[Edit, int | None]:
+    def _outcomes(self) -> dict[Edit, WhatIf | None]:
         return {}
 
     @cached_property

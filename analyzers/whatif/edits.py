@@ -15,7 +15,7 @@ from profsuite.analyzers.kernel_families import FAMILIES, family
 from profsuite.analyzers.whatif.parts import DEPENDENCY, LAUNCHED, SYNCED
 from profsuite.trace.classes import WORK_KINDS
 from profsuite.trace.dag import earliest
-from profsuite.trace.intervals import covered_before, merge
+from profsuite.trace.intervals import covered, covered_before, merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -300,6 +300,11 @@ class _Applied:
         """Host edges anew: each thread's time between two moments, every stretch of it times its factor."""
         graph = self.graph
         running = np.flatnonzero(graph.is_running)
+        if not self.by_slice and not self.cost_ns:
+            for code in np.flatnonzero(self.by_class != 1).tolist():
+                time = self.analysis.edge_times[code]
+                weight[running] += _scaled(time, self.by_class[code]) - time
+            return
         tracks = graph.track[graph.target[running]]
         slice_track, start = self.trace.array("slice", "track_id"), self.trace.array("slice", "ts")
         for thread, line in self.analysis.timelines.threads.items():
@@ -313,7 +318,11 @@ class _Applied:
                 mine = rows[slice_track[rows] == thread]
                 if len(mine):
                     covers.append((merge(start[mine], self.trace.end[mine]), factor))
-            if covers or self.cost_ns:
+            plain = not self.cost_ns and bool((self.by_class == 1).all())
+            if plain and len(covers) == 1:
+                inside = covered(begin, end, covers[0][0])
+                weight[at] += _scaled(inside, covers[0][1]) - inside
+            elif covers or self.cost_ns:
                 recorded = _recorded(self.analysis, thread) if self.cost_ns else np.empty(0, np.int64)
                 weight[at] = _Stretches(line, begin, end, covers, recorded).weights(self.by_class, self.cost_ns)
             else:

@@ -91,9 +91,9 @@ class CriticalPath(Struct, frozen=True, kw_only=True):
 def path_nodes(graph: Graph) -> tuple[Int64s, Int64s]:
     """The nodes of the longest path in order, and the edge that leads to each (-1 for the first)."""
     _, binding = earliest(graph.first, graph.source, graph.weight, graph.own)
-    edges, source = binding.tolist(), graph.source.tolist()
+    # A view gives single elements faster than an array, and without a list of them all.
+    edges, source, finish = binding.data, graph.source.data, graph.time.data
     begin = int(graph.time[graph.start])
-    finish = graph.time.tolist()
     nodes, node = [], graph.end
     while True:
         nodes.append(node)
