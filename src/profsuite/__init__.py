@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.export(trace, "trace.pftrace")`` writes it in another format;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from profsuite.collector.profiler import profile
     from profsuite.collector.schedule import schedule
     from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
+    from profsuite.exporters.export import export
     from profsuite.trace.load import find_ranks, load
     from profsuite.trace.model import Trace
 
@@ -31,6 +33,7 @@ __all__ = [
     "__version__",
     "analyze",
     "annotate",
+    "export",
     "find_ranks",
     "load",
     "profile",
@@ -48,6 +51,7 @@ _HOME = {
     "load": "profsuite.trace.load",
     "Trace": "profsuite.trace.model",
     "annotate": "profsuite.collector.annotate",
+    "export": "profsuite.exporters.export",
     "profile": "profsuite.collector.profiler",
     "schedule": "profsuite.collector.schedule",
 }

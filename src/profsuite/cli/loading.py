@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from profsuite.errors import SelectionError
 if TYPE_CHECKING:
     from profsuite.trace.load import RankFile
     from profsuite.trace.model import Trace
+    from profsuite.trace.spill import Spill
 
 FAULTS = (
     "repaired",
@@ -58,6 +60,17 @@ def load_one(file: RankFile, **options: Any) -> Trace:
         trace = load(file.path, cache=not no_cache, progress=progress, **options)
     warn_of_faults(trace)
     return trace
+
+
+@contextmanager
+def stream_one(file: RankFile, **options: Any) -> Iterator[Spill]:
+    """The raw columns of a large trace, read with a progress bar."""
+    from profsuite.trace.load import stream
+
+    with ExitStack() as stack:
+        with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
+            spilled = stack.enter_context(stream(file.path, progress=progress, **options))
+        yield spilled
 
 
 def warn_of_faults(trace: Trace) -> None:

@@ -9,7 +9,8 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -232,6 +233,35 @@ def _load_part(
     progress: ProgressListener | None,
 ) -> Trace:
     """Through the disk: stream everything there, then load what is selected, or what fits."""
+    with _streamed(source, use_c, progress) as spilled:
+        part = _fitting(spilled, steps, time, max_memory)
+        raw = spilled.load(part.start, part.stop)
+        _note_fault(source, raw)
+        trace = assemble(raw, source.name, "c" if use_c else "python")
+        if part.steps is not None:
+            return select_steps(trace, part.steps, part.note)
+        return trace if part.note is None else cut(trace, part.start, part.stop, part.note)
+
+
+@contextmanager
+def stream(
+    path: str | os.PathLike[str],
+    *,
+    max_unpacked: int | None = None,
+    reader: Reader = "auto",
+    progress: ProgressListener | None = None,
+) -> Iterator[spill.Spill]:
+    """The raw columns of a file on the disk, in batches, whatever its size; arguments and errors as of ``load``.
+
+    They are kept in the user's cache where the file can be told from others, else removed afterwards.
+    """
+    use_c = _use_c(reader)
+    with open_source(os.fspath(path), max_unpacked) as source, _streamed(source, use_c, progress) as spilled:
+        yield spilled
+
+
+@contextmanager
+def _streamed(source: Source, use_c: bool, progress: ProgressListener | None) -> Iterator[spill.Spill]:
     total = None if source.gzipped else source.size
     folder, temporary = _spill_folder(source)
     try:
@@ -241,13 +271,7 @@ def _load_part(
             spilled = spill.Spill(folder, source.name)
         kinds = {remark["kind"] for remark in spilled.manifest["remarks"]}
         _refuse_other_json(source, sum(spilled.manifest["rows"].values()), kinds)
-        part = _fitting(spilled, steps, time, max_memory)
-        raw = spilled.load(part.start, part.stop)
-        _note_fault(source, raw)
-        trace = assemble(raw, source.name, "c" if use_c else "python")
-        if part.steps is not None:
-            return select_steps(trace, part.steps, part.note)
-        return trace if part.note is None else cut(trace, part.start, part.stop, part.note)
+        yield spilled
     finally:
         if temporary:
             shutil.rmtree(folder, ignore_errors=True)
