@@ -50,6 +50,7 @@ class Format(Protocol):
 FORMATS: Final[dict[str, str]] = {
     "parquet": "profsuite.exporters.parquet",
     "arrow": "profsuite.exporters.arrow",
+    "chrome": "profsuite.exporters.chrome",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

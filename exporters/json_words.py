@@ -1,0 +1,75 @@
+"""Values as JSON text: pools of strings and columns of floats become words that are copied into place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from profsuite.exporters.rows import Words, words
+from profsuite.trace.columns import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def string(text: str) -> bytes:
+    """A JSON string."""
+    return msgspec.json.encode(text)
+
+
+def value(text: str) -> bytes:
+    """Text that a reader took from a value as written: that value again where it is valid JSON, else a string."""
+    if text[:1] in tuple("[{-0123456789tf") and not text[-1:].isspace():
+        try:
+            msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return string(text)
+        return text.encode()
+    return string(text)
+
+
+def track_id(text: str) -> bytes:
+    """A pid or tid: a whole number where it is one."""
+    return value(text) if text.removeprefix("-").isdecimal() and text.isascii() else string(text)
+
+
+def microseconds(ns: int) -> bytes:
+    """Nanoseconds as microseconds, exactly."""
+    whole, rest = divmod(abs(ns), 1_000)
+    return f"{'-' if ns < 0 else ''}{whole}.{rest:03}".encode()
+
+
+class Pools:
+    """The words of pools, each encoded once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Callable[[str], bytes]], tuple[Any, Words]] = {}
+
+    def words(self, pool: pa.StringArray, encode: Callable[[str], bytes]) -> Words:
+        """The encoded words of a pool."""
+        key = (id(pool), encode)
+        if key not in self._known:
+            texts: list[Any] = pool.to_pylist()
+            self._known[key] = (pool, words([encode(text) for text in texts]))  # the pool is held: its id stays its own
+        return self._known[key][1]
+
+
+def non_empty(text: Text) -> NDArray[np.int32]:
+    """Codes of a text column with -1 for the empty string."""
+    for code, word in enumerate(text.pool.to_pylist() if len(text.pool) < 10_000 else ()):
+        if word == "":
+            return np.where(text.codes == code, np.int32(-1), text.codes)
+    return text.codes
+
+
+def floats(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], Words]:
+    """Codes (-1 for what JSON has not: NaN, infinities) and words, the shortest that are exact, of a column."""
+    bits, codes = np.unique(values.view(np.int64), return_inverse=True)
+    found = bits.view(np.float64)
+    codes = np.where(np.isfinite(values), codes, -1).astype(np.int32)
+    return codes, words([repr(number).encode() for number in found.tolist()])
