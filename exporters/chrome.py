@@ -104,7 +104,7 @@ class _Writer:
     def _rank(self, rank: Timeline, names: list[list[str]], flow_ids: FlowIds, mark: dict[str, Any]) -> None:
         places = words([b'"pid": ' + track_id(pid) + b', "tid": ' + track_id(tid) for pid, tid in names])
         encoder = Encoder(places)
-        self._emit(*encoder.lines(_track_events(rank, names)))
+        self._add(mark, *encoder.lines(_track_events(rank, names)))
         for columns, track in rank.points("meta"):
             self._emit(*encoder.meta(columns, track, _OWN if len(self.ranks) > 1 else frozenset()))
         for batch in rank.slices():
@@ -122,7 +122,12 @@ class _Writer:
             mark["compile_events"] = compiled
             place = own_track(names)
             mark["lanes"].append([*place, -1])
-            self._emit(*encoder.lines(_compile_events(compiled, place)))
+            self._add(mark, *encoder.lines(_compile_events(compiled, place)))
+
+    def _add(self, mark: dict[str, Any], num_events: int, text: bytes) -> None:
+        """Events that the trace has not."""
+        mark["num_added"] = mark.get("num_added", 0) + num_events
+        self._emit(num_events, text)
 
     def _emit(self, num_events: int, text: memoryview | bytes) -> None:
         """Events, each after a comma and a line end; the file's first without."""

@@ -232,10 +232,8 @@ def _written(part: Part, values: NDArray[Any], there: NDArray[np.bool_]) -> _Pie
         shifted = np.column_stack([shifted, left >> np.uint64(63)])
         size = np.maximum(1, np.sum(shifted > 0, axis=1))
         last = np.arange(10) == size[:, None] - 1
-        return _matrix(
-            ((shifted & np.uint64(127)) | np.where(last, 0, 128).astype(np.uint64)).astype(np.uint8),
-            np.where(there, size, 0),
-        )
+        digits = (shifted & np.uint64(127)) | np.where(last, 0, 128).astype(np.uint64)
+        return _matrix(digits.astype(np.uint8), np.where(there, size, 0))
     return _decimals(np.where(there, values, 0), there, part.op == Op.TIME)
 
 

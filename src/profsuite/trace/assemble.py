@@ -50,7 +50,7 @@ def assemble(
     info = read_header(raw, source, reader, rank, selection)
     if (marks := find_marks(raw.header, raw.tracks)) is not None:
         raw = marks.restore(raw)
-        info = replace(info, selection=info.selection or marks.selection)
+        info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
     group = raw.groups["slice"]
     dur, unclosed, remarks = close_spans(group, raw.groups["end"])
     roles = category_roles(raw.pools["category"].to_pylist())

@@ -6,7 +6,7 @@ is three columns.  Slices have durations, tracks are those of the trace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -91,8 +91,11 @@ class SpillBatches:
         manifest = self.spill.manifest
         header = [(key, value) for key, value in manifest["header"]]
         raw = RawTrace({}, {}, [], header, int(manifest["num_events"]), int(manifest["num_bytes"]))
-        selection = self._marks.selection if self._marks else None
-        return read_header(raw, self.spill.source, "c", None, selection)
+        info = read_header(raw, self.spill.source, "c", None, None)
+        if self._marks is None:
+            return info
+        num_events = max(0, raw.num_events - self._marks.num_added)
+        return replace(info, num_events=num_events, selection=self._marks.selection)
 
     def num_rows(self, group: str) -> int:
         """See ``Batches``."""

@@ -34,7 +34,8 @@ class Marks:
 
     ``tracks`` are the (pid, tid) of the trace's tracks in order, ``table`` gives the number among them of each
     track of the file, ``ours`` are the file's tracks that the exporter made.  ``own`` are those of them whose
-    events are the exporter's as well.  ``added`` are top-level keys that the trace has not.
+    events are the exporter's as well.  ``added`` are top-level keys that the trace has not, ``num_added`` the
+    events.
     """
 
     tracks: list[Track]
@@ -42,6 +43,7 @@ class Marks:
     ours: NDArray[np.bool_]
     own: NDArray[np.bool_]
     added: frozenset[str] = frozenset()
+    num_added: int = 0
     selection: str | None = None
     compile_events: list[list[Any]] = field(default_factory=list)
 
@@ -66,7 +68,8 @@ class Marks:
         if self.compile_events:
             groups["compile"], pools = self._compile(pools)
         header = self.header(raw.header)
-        return replace(raw, groups=groups, pools=pools, tracks=list(self.tracks), header=header)
+        num_events = max(0, raw.num_events - self.num_added)
+        return replace(raw, groups=groups, pools=pools, tracks=list(self.tracks), header=header, num_events=num_events)
 
     def _compile(self, pools: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         import pyarrow as pa
@@ -121,13 +124,14 @@ def _marks(mark: dict[str, Any], tracks: Sequence[Track]) -> Marks:
             own.append(pair)
         table[i] = base
     added = [key for key in mark.get("added", []) if isinstance(key, str)]
-    selection = mark.get("selection")
+    num_added, selection = mark.get("num_added"), mark.get("selection")
     return Marks(
         tracks=own,
         table=table,
         ours=np.array([pair in lanes for pair in tracks], bool),
         own=table < 0,
         added=frozenset(added),
+        num_added=num_added if type(num_added) is int and 0 <= num_added < 2**62 else 0,
         selection=selection if isinstance(selection, str) else None,
         compile_events=[_compile_row(row) for row in mark.get("compile_events", [])],
     )
