@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from profsuite.exporters.rows import Words, words
-from profsuite.trace.columns import Text
+from profsuite.trace.columns import Text, integers, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,13 @@ def non_empty(text: Text) -> NDArray[np.int32]:
 
 def floats(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], Words]:
     """Codes (-1 for what JSON has not: NaN, infinities) and words, the shortest that are exact, of a column."""
-    bits, codes = np.unique(values.view(np.int64), return_inverse=True)
-    found = bits.view(np.float64)
-    codes = np.where(np.isfinite(values), codes, -1).astype(np.int32)
-    return codes, words([repr(number).encode() for number in found.tolist()])
+    codes, bits = numbered(values.view(np.int64))
+    codes = np.where(np.isfinite(values), codes, np.int32(-1))
+    return codes, words([repr(number).encode() for number in bits.view(np.float64).tolist()])
+
+
+def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The number of each value among the distinct, and those in order of appearance."""
+    array: Any = integers(values)
+    encoded = array.dictionary_encode()
+    return to_numpy(encoded.indices), to_numpy(encoded.dictionary)

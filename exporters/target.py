@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import IO, Any, cast
 
 from profsuite.errors import ProfsuiteError
@@ -35,15 +37,55 @@ class Target:
         """The target as a stream of bytes, compressed where its ending says so."""
         with self.path.open("wb") as file:
             if self.compression == "gzip":
-                with _gzip(file) as packed:
-                    yield packed
+                stream = _gzip(file)
             elif self.compression == "zstd":
                 import pyarrow as pa
 
-                with pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as packed:
-                    yield cast("IO[bytes]", packed)
+                stream = pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd")
             else:
-                yield file
+                stream = file
+            with stream, _behind(stream) as queue:
+                yield cast("IO[bytes]", queue)
+
+
+class _Queue:
+    """Takes bytes for another thread to write; raises what went wrong there."""
+
+    def __init__(self) -> None:
+        self.waiting: Queue[Any] = Queue(1)
+        self.error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        """Write the bytes, some time."""
+        if self.error is not None:
+            raise self.error
+        self.waiting.put(data)
+        return len(data)
+
+
+@contextmanager
+def _behind(stream: Any) -> Iterator[_Queue]:
+    """Packs and writes in a thread of its own: neither needs the interpreter, and the next rows can be made."""
+    queue = _Queue()
+
+    def work() -> None:
+        while (data := queue.waiting.get()) is not None:
+            try:
+                if queue.error is None:
+                    stream.write(data)
+            except BaseException as error:
+                queue.error = error
+            del data
+
+    thread = Thread(target=work, name="profsuite-write", daemon=True)
+    thread.start()
+    try:
+        yield queue
+    finally:
+        queue.waiting.put(None)
+        thread.join()
+    if queue.error is not None:
+        raise queue.error
 
 
 def _gzip(file: IO[bytes]) -> Any:

@@ -75,13 +75,15 @@ class Timeline:
     def _moved(self) -> tuple[NDArray[np.int32] | None, list[Track]]:
         """The written track of every slice (None: its own), and the written tracks."""
         tracks = [Track(number) for number in range(len(self.batches.tracks))]
-        names = ("ts", "dur", "track")
-        parts = [[cast("NDArray[Any]", batch[name]) for name in names] for batch in self.batches.batches("slice")]
-        if not parts:
-            return None, tracks
-        ts, dur, track = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        del parts
-        lane = find_lanes(track.astype(np.int32, copy=False), ts, dur)
+        num = self.batches.num_rows("slice")
+        ts, dur, track = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int32)
+        first = 0
+        for batch in self.batches.batches("slice"):
+            rows = slice(first, first + len(cast("NDArray[Any]", batch["ts"])))
+            ts[rows], dur[rows], track[rows] = (cast("NDArray[Any]", batch[name]) for name in ("ts", "dur", "track"))
+            first = rows.stop
+        lane = find_lanes(track, ts, dur)
+        del ts, dur
         if not lane.any():
             return None, tracks
         width = int(lane.max()) + 1

@@ -666,7 +666,8 @@ static PyObject *py_rows(PyObject *module, PyObject *args) {
     good = rows_write((size_t)n, parts, (size_t)num, &out);
     Py_END_ALLOW_THREADS
     if (good > 0) {
-        result = buffer_new(out.data, out.size);
+        char *fitting = realloc(out.data, out.size + 1);
+        result = buffer_new(fitting ? fitting : out.data, out.size);
         out.data = NULL;
     } else if (!good) {
         PyErr_NoMemory();
