@@ -27,7 +27,7 @@ class FlowEnds:
     track: NDArray[np.int32]
     flow: NDArray[np.int64]
     last: NDArray[np.bool_]
-    row: NDArray[np.int64]
+    row: NDArray[np.int32]
 
 
 def bind_flows(rank: Timeline) -> FlowEnds:
@@ -46,12 +46,16 @@ def bind_flows(rank: Timeline) -> FlowEnds:
             found[name].append(values.codes if isinstance(values, Text) else values)
     if not found["ts"]:
         none = np.zeros(0, np.int64)
-        return FlowEnds(none, none.astype(np.int32), none, none.astype(bool), none)
+        return FlowEnds(none, none.astype(np.int32), none, none.astype(bool), none.astype(np.int32))
     ts, track, last = (np.concatenate(found.pop(name)) for name in ("ts", "track", "last"))
     flow = _flow_numbers(rank.number, *(np.concatenate(found.pop(name)) for name in names))
     row = _rows(rank, ts, track)
-    order = np.argsort(row, kind="stable")
-    return FlowEnds(ts[order], track[order], flow[order], last[order], row[order])
+    order = np.argsort(row, kind="stable").astype(np.int32)
+    row = row[order]  # one after another, so that each makes room for the next
+    ts = ts[order]
+    track = track[order]
+    flow = flow[order]
+    return FlowEnds(ts, track, flow, last[order], row)
 
 
 def _flow_numbers(
@@ -69,13 +73,21 @@ def _flow_numbers(
     return ((rank % 128) << 55) | ((category.astype(np.int64) + 1) << 44) | number
 
 
-def _rows(rank: Timeline, ts: NDArray[np.int64], track: NDArray[np.int32]) -> NDArray[np.int64]:
+def _rows(rank: Timeline, ts: NDArray[np.int64], track: NDArray[np.int32]) -> NDArray[np.int32]:
     """The slice at whose start each end lies, -1 for none."""
     low, span = int(ts.min()), int(ts.max()) - int(ts.min()) + 1
     if (int(track.max()) + 1) * span >= 2**62:  # centuries apart: no key of 64 bits tells them
-        return np.full(len(ts), -1)
-    keys, place = np.unique(track.astype(np.int64) * span + (ts - low), return_inverse=True)
-    best_row, best_dur = np.full(len(keys), -1), np.full(len(keys), 2**62)
+        return np.full(len(ts), -1, np.int32)
+    keys = track.astype(np.int64) * span
+    keys += ts - low
+    order = np.argsort(keys)
+    keys = keys[order]
+    first = np.diff(keys, prepend=-1) != 0
+    place = np.empty(len(ts), np.int32)
+    place[order] = np.cumsum(first, dtype=np.int32) - np.int32(1)
+    keys = keys[first]
+    del order, first
+    best_row, best_dur = np.full(len(keys), -1, np.int32), np.full(len(keys), 2**62)
     for batch in rank.slices_only():
         start, dur = (cast("NDArray[np.int64]", batch.columns[name]) for name in ("ts", "dur"))
         within = np.flatnonzero((start >= low) & (start < low + span))
@@ -85,8 +97,8 @@ def _rows(rank: Timeline, ts: NDArray[np.int64], track: NDArray[np.int32]) -> ND
         at, row = at[hit], within[hit]
         order = np.lexsort((-row, dur[row], at))
         at, row = at[order], row[order]
-        first = np.flatnonzero(np.diff(at, prepend=-1))
-        at, row = at[first], row[first]
+        innermost = np.flatnonzero(np.diff(at, prepend=-1))
+        at, row = at[innermost], row[innermost]
         better = dur[row] <= best_dur[at]
         best_row[at[better]] = row[better] + batch.first
         best_dur[at[better]] = dur[row[better]]

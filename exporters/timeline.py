@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ARG_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
 """Groups whose rows are args of a slice."""
 
+ROWS: Final = 32_768
+"""Slices that are written at once."""
 _WHEN: Final = ("ts", "dur", "track")
 
 
@@ -129,7 +131,7 @@ class Timeline:
         cursors = {group: _Cursor(self.batches.batches(group)) for group in ARG_GROUPS}
         moved = self._moved[0]
         first = 0
-        for batch in self.batches.batches("slice"):
+        for batch in _smaller(self.batches.batches("slice")):
             columns = self._shifted(batch, ("correlation", "external"))
             num = len(cast("NDArray[Any]", columns["ts"]))
             track = cast("NDArray[np.int32]", columns["track"]) if moved is None else moved[first : first + num]
@@ -302,6 +304,14 @@ class _Cursor:
                 self._held.append(_part(columns, slice(num, None)))
                 break
         return _joined(taken) if taken else {}
+
+
+def _smaller(batches: Iterator[Columns]) -> Iterator[Columns]:
+    """Batches of no more than ``ROWS``: their text is what takes memory."""
+    for batch in batches:
+        num = len(cast("NDArray[Any]", batch["ts"]))
+        for first in range(0, num, ROWS):
+            yield _part(batch, slice(first, first + ROWS))
 
 
 def _part(columns: Columns, rows: slice) -> Columns:

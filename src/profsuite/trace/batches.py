@@ -259,8 +259,9 @@ class TableBatches:
             group_name="group_name", group_description="group_description", group_ranks="group_ranks", rank="rank",
             source_rank="source_rank", destination_rank="destination_rank", sequence="sequence", comms_id="comms_id",
         )  # fmt: skip
-        is_async: Any = pc.fill_null(pc.cast(self.trace.table("collective").column("is_async"), pa.int8()), -1)
-        columns["is_async"] = is_async.combine_chunks().to_numpy(zero_copy_only=False)
+        known = pc.cast(self.trace.table("collective").column("is_async"), pa.int8())
+        filled: Any = pc.fill_null(cast("Any", known), -1)
+        columns["is_async"] = filled.combine_chunks().to_numpy(zero_copy_only=False)
         return _triggered("collective", columns, {"dtype", "rank", "sequence"})
 
     @cached_property
