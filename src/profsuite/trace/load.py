@@ -27,7 +27,7 @@ from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
 from profsuite.trace.select import Range, cut, describe_time, select_steps, select_time, within
-from profsuite.trace.source import Source, open_source
+from profsuite.trace.source import ZSTD, Source, first_unpacked, open_source
 from profsuite.trace.store import is_run_folder, open_folder
 
 if TYPE_CHECKING:
@@ -407,7 +407,7 @@ def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
                 found.append(entry)
             elif depth < _DEPTH and not entry.is_symlink():
                 found += _traces_in(entry, depth + 1)
-        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")):
+        elif entry.name.endswith((".json", ".json.gz", ".json.zst", ".trace.gz")):
             start = _peek(entry)
             if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):
                 found.append(entry)
@@ -429,6 +429,8 @@ def _peek(path: Path, size: int = _PEEK) -> bytes:
             return zlib.decompressobj(31).decompress(data, size)
         except zlib.error:
             return b""
+    if data[:4] == ZSTD:
+        return first_unpacked(data, size)
     return data
 
 

@@ -49,7 +49,8 @@ class Marks:
 
     def header(self, header: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """The trace's own top-level keys."""
-        return [(key, value) for key, value in header if key != KEY and key not in self.added]
+        mark = max(place for place, (key, _) in enumerate(header) if key == KEY)  # one before it is the trace's
+        return [pair for place, pair in enumerate(header) if place != mark and pair[0] not in self.added]
 
     def part(self, group: str, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Rows of a raw group with the trace's own tracks, and without what the exporter added."""
@@ -93,7 +94,7 @@ class Marks:
 
 def find_marks(header: Sequence[tuple[str, str]], tracks: Sequence[Track]) -> Marks | None:
     """The mark of a file with these top-level keys and tracks; None if it has none that makes sense."""
-    text = next((value for key, value in header if key == KEY), None)
+    text = next((value for key, value in reversed(header) if key == KEY), None)
     try:
         mark = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):

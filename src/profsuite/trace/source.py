@@ -234,6 +234,20 @@ def _unpack_zstd(source: Source) -> Iterator[bytes]:
         source.fault = f"The zstd stream is damaged near byte {source.consumed:,} ({error})."
 
 
+def first_unpacked(data: bytes, size: int) -> bytes:
+    """At most ``size`` bytes from the beginning of a zstd stream, which may break off; b"" if it is none."""
+    import pyarrow as pa
+
+    found = b""
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            while len(found) < size and (more := stream.read(1 << 12)):
+                found += more
+    except OSError:
+        pass  # it breaks off, or is none
+    return found[:size]
+
+
 class _Stored:
     """The bytes of a source as stored, as a file that Arrow reads."""
 
