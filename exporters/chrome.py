@@ -117,6 +117,8 @@ class _Writer:
             self._emit(*encoder.instants(columns, track))
         for columns, track in rank.points("memory"):
             self._emit(*encoder.memory(columns, track))
+        if len(self.ranks) == 1 and (tensors := compile_rows(rank.batches, "tensor")):
+            mark["tensors"] = tensors
         compiled = compile_rows(rank.batches)
         if compiled and len(self.ranks) == 1:
             mark["compile_events"] = compiled

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from profsuite.analyzers.base import Evidence, Place, Severity
 from profsuite.analyzers.places import thread_label
@@ -10,10 +12,27 @@ from profsuite.analyzers.places import thread_label
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.memory.model import DeviceMemory, MemoryReport
 
 CRITICAL, WARNING = 0.2, 0.05
 """Shares of the window from which a loss is critical, and worth a warning."""
+
+
+class WithMemory(Protocol):
+    """What findings on memory look at: an ``Analysis``, or what was read of a snapshot."""
+
+    @property
+    def memory(self) -> MemoryReport | None:
+        """The memory; null where none was recorded."""
+        ...
+
+
+def memory(analysis: WithMemory) -> tuple[DeviceMemory, ...]:
+    """The devices whose memory was recorded."""
+    return () if analysis.memory is None else analysis.memory.devices
 
 
 def grade(share: float, warning: float = WARNING) -> Severity:
@@ -33,6 +52,19 @@ def ms(ns: float) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def bytes_of(number: float) -> str:
+    """Bytes for reading: three significant digits, in decimal units."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= scale:
+            return f"{_digits(number / scale)} {unit}"
+    return f"{number:.0f} B"
+
+
+def times(number: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
 def percent(share: float) -> str:
@@ -74,6 +106,16 @@ def per_step(label: str, analysis: Analysis, ns: int) -> tuple[Evidence, ...]:
     """Evidence: a time spread over the steps, in ms; none without steps."""
     value = analysis.per_step_ms(ns)
     return () if value is None else (Evidence(label=label, value=round(value, 3), unit="ms per step"),)
+
+
+def bytes_moved(analysis: Analysis, own: NDArray[np.bool_]) -> tuple[Evidence, ...]:
+    """Evidence: the bytes that copies of the main device's work moved; none where a copy does not say."""
+    assert analysis.main is not None
+    of = np.isin(analysis.trace.array("memcpy", "slice_id"), analysis.work[analysis.main].ids[own])
+    moved = analysis.trace.array("memcpy", "bytes")[of]
+    return (
+        (Evidence(label="they move", value=int(moved.sum()), unit="bytes"),) if len(moved) and moved.min() >= 0 else ()
+    )
 
 
 def somewhere(analysis: Analysis, row: int | None = None, *, op: str | None = None, source: str | None = None) -> Place:

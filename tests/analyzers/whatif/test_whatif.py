@@ -7,6 +7,7 @@ import pytest
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.whatif.edits import Edit, parse_scale
+from profsuite.analyzers.whatif.hiding import latency_hiding
 from profsuite.analyzers.whatif.path import critical_path, slack_ns, slice_slack
 from profsuite.analyzers.whatif.replay import replay, times
 
@@ -130,6 +131,53 @@ def test_the_path_through_the_streams(data_parallel):
     assert found["sync_return"] == 5
 
 
+def test_what_a_late_launch_hides(job):
+    """A collective of 50 us whose input is ready at 110, launched at 150 only, when compute ends."""
+    job.launch(0, 5, 1).kernel(10, 100, 1)
+    job.launch(6, 4, 2).kernel(111, 89, 2)
+    job.op("record_param_comms", 140, 40).launch(195, 5, 3, tid=2)
+    job.kernel(202, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # The work launched before it, which it waits for, ends at 200: nothing can be hidden.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (50_000, 0, 50_000)
+    assert (hiding.num_collectives, hiding.num_known) == (1, 1)
+
+
+def test_what_an_early_launch_would_hide(job):
+    """The collective's input is ready at 60; launched at 190 it runs from 195, of which another stream hides 5 us."""
+    job.launch(0, 2, 1).kernel(10, 190, 1, stream=8)
+    job.launch(4, 2, 2).kernel(12, 48, 2)
+    job.launch(190, 5, 3).kernel(195, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # From 62 on the other stream hides all of it.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (45_000, 45_000, 0)
+
+
+def test_a_launch_that_takes_long_issues_at_its_end(job):
+    """A call of 500 us that loads a module: its kernel follows the call, not the kernel before."""
+    job.step(1, 0, 700).launch(0, 5, 1).kernel(10, 20, 1)
+    job.launch(100, 500, 2).kernel(598, 20, 2, name="other")
+    job.call("cudaDeviceSynchronize", 610, 20)
+    found = parts(job)
+    assert found["host_launch"] == 5 + 493  # the first call, and the second until 5 us before its kernel
+    assert "unknown" not in found
+    # The second kernel runs from 95 to 115, the wait for it ends 12 us later, the step 70 us after that.
+    assert predicted_us(job, no_launch_overhead=True) == (700, 197)
+
+
+def test_without_steps_the_first_thread_at_work_gives_the_others_theirs(job):
+    """The backward thread launches most, but does so for the main thread."""
+    job.op("aten::mm", 0, 100).launch(90, 5, 1).kernel(100, 10, 1)
+    for number in range(3):
+        job.op("MulBackward0", 120 + 30 * number, 20, tid=2)
+        job.launch(125 + 30 * number, 5, 2 + number, tid=2).kernel(135 + 30 * number, 10, 2 + number)
+    job.op("aten::add_", 220, 20)
+    # Everything after the first op moves with it.
+    assert predicted_us(job, scales=(("host:aten::mm", 0.5),)) == (240, 190)
+
+
 def test_slack_is_what_a_hidden_kernel_may_take_longer(job):
     job.step(1, 0, 200)
     job.launch(0, 5, 1).kernel(5, 100, 1).launch(10, 5, 2).kernel(15, 30, 2, stream=8)
@@ -199,3 +247,73 @@ def test_a_slower_part_never_makes_the_job_faster(real_trace):
         assert outcome.predicted_ns >= last
         last = outcome.predicted_ns
     assert replay(analysis, analysis.graph, Edit(scales=(("compute", 1.0), ("op", 1.0)))).saving_ns == 0
+
+
+@pytest.fixture
+def attention(job):
+    """An annotated forward op, another one, and the backward of both: 30 us of the second, 40 of the first."""
+    job.step(1, 0, 200).mark("attention", 10, 40)
+    job.op("aten::bmm", 15, 20, **{"Sequence number": 5, "Fwd thread id": 0})
+    job.op("aten::mm", 60, 20, **{"Sequence number": 6, "Fwd thread id": 0})
+    for name, start, dur, number in (("Mm", 100, 30, 6), ("Bmm", 130, 40, 5)):
+        job.op(
+            f"autograd::engine::evaluate_function: {name}Backward0", start, dur,
+            **{"Sequence number": number, "Fwd thread id": 1},
+        )  # fmt: skip
+    return job
+
+
+def test_both_means_an_annotation_with_its_backward(attention):
+    assert predicted_us(attention, scales=(("host:attention", 0.5),)) == (200, 180)
+    assert predicted_us(attention, scales=(("both:attention", 0.5),)) == (200, 160)
+    assert predicted_us(attention, scales=(("both:att*", 0.0),)) == (200, 120)
+    with pytest.raises(ValueError, match="nothing in this trace matches 'both:norm'"):
+        predicted_us(attention, scales=(("both:norm", 0.5),))
+
+
+def test_both_means_the_kernels_where_there_are_some(attention):
+    attention.launch(20, 5, 1).kernel(30, 10, 1).launch(140, 5, 2).kernel(150, 30, 2)
+    attention.launch(65, 5, 3).kernel(70, 30, 3)
+    attention.call("cudaDeviceSynchronize", 175, 10)
+    # Half of the last kernel and it ends at 165 instead of 180; the call, from 175, takes 5 by itself instead of 10.
+    measured, predicted = predicted_us(attention, scales=(("both:attention", 0.5),))
+    assert (measured, predicted) == (200, 195)
+    # The kernel of the other op is none of it: 150 us longer it ends at 250, the step with it.
+    assert predicted_us(attention, scales=(("aten::mm", 6.0),))[1] > 200
+
+
+def test_what_recording_added_is_taken_off_evenly(job):
+    """Ten ops of 4 us, 1 us apart, then an annotation; a step of 100 us would be one of 80 without the recording."""
+    job.step(1, 0, 100)
+    for start in range(0, 50, 5):
+        job.op("aten::add", start, 4)
+    job.mark("rest", 60, 30)
+    measured, predicted = predicted_us(job, bare_step_ns=80_000)
+    assert (measured, predicted) == (pytest.approx(80, rel=1e-4), pytest.approx(80, rel=1e-4))
+    # 12 slices, of which the step's own ends where the job does: 20 / 11.5 us each.  An op takes 4 us less half of
+    # that, the first also less half of the step's.
+    half = 20 / 11.5 / 2
+    _, predicted = predicted_us(job, bare_step_ns=80_000, scales=(("host:aten::add", 0.0),))
+    assert predicted == pytest.approx(80 - (10 * (4 - half) - half), abs=0.02)
+
+
+def test_a_recording_that_cost_nothing(job):
+    job.step(1, 0, 100).op("aten::add", 10, 30)
+    assert predicted_us(job, bare_step_ns=120_000, scales=(("aten::add", 0.0),)) == (100, 70)
+
+
+def test_a_step_that_recording_does_not_explain(job):
+    job.step(1, 0, 100).op("aten::add", 10, 80)
+    with pytest.raises(ValueError, match=r"a step of 0\.01 ms is too short"):
+        predicted_us(job, bare_step_ns=10_000)
+
+
+def test_the_time_of_a_step_is_no_help_without_steps(job):
+    job.op("aten::add", 10, 80)
+    with pytest.raises(ValueError, match="no steps were recorded"):
+        predicted_us(job, bare_step_ns=10_000)
+
+
+def test_host_means_the_name_even_of_a_class(attention):
+    with pytest.raises(ValueError, match="nothing in this trace matches 'host:gemm'"):
+        predicted_us(attention, scales=(("host:gemm", 0.5),))
