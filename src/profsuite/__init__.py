@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.export(trace, "trace.pftrace")`` writes it in another format;
 ``profsuite.analyze_job("run/")`` what the ranks of a job say together;
 ``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from profsuite.collector.profiler import profile
     from profsuite.collector.schedule import schedule
     from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
+    from profsuite.exporters.export import export
     from profsuite.trace.load import find_ranks, load
     from profsuite.trace.model import Trace
 
@@ -45,6 +47,7 @@ __all__ = [
     "annotate",
     "costs",
     "diff",
+    "export",
     "find_ranks",
     "load",
     "profile",
@@ -71,6 +74,7 @@ _HOME = {
     "load": "profsuite.trace.load",
     "Trace": "profsuite.trace.model",
     "annotate": "profsuite.collector.annotate",
+    "export": "profsuite.exporters.export",
     "profile": "profsuite.collector.profiler",
     "schedule": "profsuite.collector.schedule",
 }
