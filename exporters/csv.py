@@ -118,6 +118,7 @@ def _rows(report: Report) -> Iterable[Row]:
         yield from numbers(kernel, base, leave_out=("longest_slice_id",))
     for device_memory in report.memory.devices if report.memory is not None else ():
         yield from _memory(device_memory)
+    yield from _costs(report)
     for health in report.health or ():
         yield from numbers(health, {"section": "health", "subject": health.kind, "detail": health.message})
 
@@ -131,6 +132,45 @@ def _memory(device: DeviceMemory) -> Iterable[Row]:
         yield from numbers(share, base | {"section": "memory_peak_by_category", "subject": share.name})
     for step in device.steps or ():
         yield from numbers(step, base | {"section": "memory_steps", "step": step.number}, leave_out=("number",))
+
+
+def _costs(report: Report) -> Iterable[Row]:
+    """What roofline, attention and sparse products say; ``detail`` holds the shapes, and the direction before them."""
+    if report.roofline is not None:
+        yield from numbers(report.roofline, {"section": "roofline"})
+        for op in report.roofline.ops:
+            base: Row = {"section": "roofline_ops", "subject": op.name, "detail": f"{op.direction} {op.input_dims}"}
+            yield from numbers(op, base, leave_out=("longest_slice_id",))
+            yield from numbers(op.attained, base)
+        for kernel in report.roofline.kernels:
+            base = {"section": "roofline_kernels", "subject": kernel.name, "detail": kernel.op}
+            yield from numbers(kernel, base)
+            if kernel.attained is not None:
+                yield from numbers(kernel.attained, base)
+    if report.attention is not None:
+        yield from numbers(report.attention, {"section": "attention"})
+        for attention in report.attention.rows:
+            base = {"section": "attention", "subject": attention.backend}
+            base |= {"detail": f"{attention.direction} {attention.input_dims or ''}".rstrip()}
+            yield from numbers(attention, base, leave_out=("slice_id",))
+    if report.sparse is not None:
+        for product in report.sparse.rows:
+            base = {"section": "sparse", "subject": product.name, "detail": f"{product.direction} {product.input_dims}"}
+            yield from numbers(product, base, leave_out=("slice_id",))
+
+
+_UNITS = {
+    # The longer endings first.
+    "bytes_per_s": "B/s",
+    "flops_per_s": "FLOP/s",
+    "gb_per_s": "GB/s",
+    "ms_per_step": "ms per step",
+    "ns": "ns",
+    "pct": "%",
+    "bytes": "bytes",
+    "flops": "FLOP",
+    "offset": "bytes",
+}
 
 
 def _job_rows(job: JobReport) -> Iterable[Row]:
@@ -159,14 +199,11 @@ def _job_rows(job: JobReport) -> Iterable[Row]:
             yield from numbers(mismatch, base)
 
 
-_UNITS = {"gb_per_s": "GB/s", "ns": "ns", "pct": "%", "bytes": "bytes", "ms_per_step": "ms per step", "offset": "bytes"}
-
-
 def numbers(struct: msgspec.Struct, base: Row, leave_out: tuple[str, ...] = ()) -> Iterable[Row]:
     """A row for each number of ``struct``; the unit is taken from the field's name."""
     for field in struct.__struct_fields__:
         value = getattr(struct, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or field in leave_out:
             continue
-        unit = next((word for ending, word in _UNITS.items() if field.endswith(f"_{ending}")), "")
+        unit = next((word for ending, word in _UNITS.items() if f"_{field}".endswith(f"_{ending}")), "")
         yield base | {"metric": field, "value": value, "unit": unit}

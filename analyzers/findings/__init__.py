@@ -16,8 +16,10 @@ from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
 from profsuite.analyzers.findings.cpu_only import cpu_only
 from profsuite.analyzers.findings.cpu_saturated import cpu_saturated
 from profsuite.analyzers.findings.cudnn_autotuning import cudnn_autotuning
+from profsuite.analyzers.findings.dtype_conversions import dtype_conversions
 from profsuite.analyzers.findings.exposed_communication import exposed_communication
 from profsuite.analyzers.findings.exposed_memcpy import exposed_memcpy
+from profsuite.analyzers.findings.far_from_roofline import far_from_roofline
 from profsuite.analyzers.findings.garbage_collection import garbage_collection
 from profsuite.analyzers.findings.graph_breaks import graph_breaks
 from profsuite.analyzers.findings.host_bound import host_bound
@@ -29,12 +31,15 @@ from profsuite.analyzers.findings.input_bound import input_bound
 from profsuite.analyzers.findings.item_in_loop import item_in_loop
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
 from profsuite.analyzers.findings.late_prefetch import late_prefetch
+from profsuite.analyzers.findings.layout_transposes import layout_transposes
 from profsuite.analyzers.findings.low_memory_use import low_memory_use
+from profsuite.analyzers.findings.low_occupancy_tail import low_occupancy_tail
 from profsuite.analyzers.findings.memory_fragmentation import memory_fragmentation
 from profsuite.analyzers.findings.memory_growth import memory_growth
 from profsuite.analyzers.findings.memory_peak_transient import memory_peak_transient
 from profsuite.analyzers.findings.module_loading import module_loading
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.no_tensor_cores import no_tensor_cores
 from profsuite.analyzers.findings.optimizer_zero_grad import optimizer_zero_grad
 from profsuite.analyzers.findings.out_of_memory import out_of_memory
 from profsuite.analyzers.findings.pageable_h2d import pageable_h2d
@@ -47,11 +52,13 @@ from profsuite.analyzers.findings.single_tensor_optimizer import single_tensor_o
 from profsuite.analyzers.findings.small_collectives import small_collectives
 from profsuite.analyzers.findings.small_kernels import small_kernels
 from profsuite.analyzers.findings.sorted_gradients import sorted_gradients
+from profsuite.analyzers.findings.sparse_slower_than_dense import sparse_slower_than_dense
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
 from profsuite.analyzers.findings.sync_in_loop import sync_in_loop
 from profsuite.analyzers.findings.throttling import throttling
 from profsuite.analyzers.findings.trace_health import trace_health
+from profsuite.analyzers.findings.unfused_attention import unfused_attention
 from profsuite.analyzers.findings.unfused_pointwise import unfused_pointwise
 from profsuite.analyzers.findings.wording import WithMemory
 from profsuite.analyzers.findings.worker_startup import worker_startup
@@ -119,6 +126,13 @@ RULES: tuple[Rule, ...] = (
     optimizer_zero_grad,
     unfused_pointwise,
     small_kernels,
+    no_tensor_cores,
+    unfused_attention,
+    far_from_roofline,
+    low_occupancy_tail,
+    dtype_conversions,
+    layout_transposes,
+    sparse_slower_than_dense,
     idle_between_graph_launches,
     sorted_gradients,
     recompute_cost,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures import as_completed as as_done
 from concurrent.futures.process import BrokenProcessPool
@@ -47,10 +47,17 @@ class Outcome:
 
 
 def examine(
-    file: RankFile, *, top: int = 10, only: Collection[str] | None = None, location: str | None = None, **options: Any
+    file: RankFile,
+    *,
+    top: int = 10,
+    only: Collection[str] | None = None,
+    peak: Mapping[str, float] | None = None,
+    location: str | None = None,
+    **options: Any,
 ) -> Outcome:
     """Read one trace (at ``location``, if that is not the file's own path) and say what the job needs of it.
 
+    ``top``, ``only`` and ``peak`` are those of ``analyze``.
     ``options`` are those of ``load``.  A file that is no trace becomes an outcome with an error; other errors are
     raised.  Afterwards nothing of the trace is kept.
     """
@@ -58,11 +65,13 @@ def examine(
         trace = load(location or file.path, **options)
     except TraceError as error:
         return Outcome(file, error=str(error).replace(location or file.path, file.path))
-    return _outcome(file, replace(trace, info=replace(trace.info, source=file.path)), top, only)
+    return _outcome(file, replace(trace, info=replace(trace.info, source=file.path)), only, top, peak)
 
 
-def _outcome(file: RankFile, trace: Trace, top: int, only: Collection[str] | None) -> Outcome:
-    analysis = Analysis(trace, top)
+def _outcome(
+    file: RankFile, trace: Trace, only: Collection[str] | None, top: int, peak: Mapping[str, float] | None = None
+) -> Outcome:
+    analysis = Analysis(trace, top, peak)
     summary = None if trace.info.rank is None else summarise(analysis, only)
     report = report_of(analysis, only) if summary is None else summary.report
     health = tuple((str(row["kind"]), int(row["count"])) for row in trace.health.to_pylist())

@@ -1,6 +1,7 @@
 """profsuite: where a PyTorch job's time and memory go, and what to change.
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
+``profsuite.export(trace, "trace.pftrace")`` writes it in another format;
 ``profsuite.analyze_job("run/")`` what the ranks of a job say together;
 ``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
@@ -13,6 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.costs.call import OpCall
+    from profsuite.analyzers.costs.registry import Cost, costs, register_cost
     from profsuite.analyzers.diff.report import DiffReport, diff
     from profsuite.analyzers.job.report import JobReport
     from profsuite.analyzers.job.run import analyze_job
@@ -21,15 +24,18 @@ if TYPE_CHECKING:
     from profsuite.collector.profiler import profile
     from profsuite.collector.schedule import schedule
     from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
+    from profsuite.exporters.export import export
     from profsuite.trace.load import find_ranks, load
     from profsuite.trace.model import Trace
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cost",
     "DiffReport",
     "JobReport",
     "MissingExtraError",
+    "OpCall",
     "ProfsuiteError",
     "Report",
     "SelectionError",
@@ -39,14 +45,21 @@ __all__ = [
     "analyze",
     "analyze_job",
     "annotate",
+    "costs",
     "diff",
+    "export",
     "find_ranks",
     "load",
     "profile",
+    "register_cost",
     "schedule",
 ]
 
 _HOME = {
+    "Cost": "profsuite.analyzers.costs",
+    "OpCall": "profsuite.analyzers.costs",
+    "costs": "profsuite.analyzers.costs",
+    "register_cost": "profsuite.analyzers.costs",
     "DiffReport": "profsuite.analyzers.diff.report",
     "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
@@ -61,6 +74,7 @@ _HOME = {
     "load": "profsuite.trace.load",
     "Trace": "profsuite.trace.model",
     "annotate": "profsuite.collector.annotate",
+    "export": "profsuite.exporters.export",
     "profile": "profsuite.collector.profiler",
     "schedule": "profsuite.collector.schedule",
 }

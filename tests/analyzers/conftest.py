@@ -32,6 +32,21 @@ class Job:
     def op(self, name, ts, dur, tid=1, **args):
         return self.slice("cpu_op", name, ts, dur, tid, **args)
 
+    @staticmethod
+    def shapes(*inputs):
+        """What record_shapes=True records of inputs (dtype, *sizes), scalars as text, None where absent."""
+        tensors = [each if isinstance(each, tuple) else None for each in inputs]
+        scalars = {str: "Scalar", type(None): ""}
+        return {
+            "Input Dims": [[] if each is None else list(each[1:]) for each in tensors],
+            "Input type": [scalars[type(each)] if not isinstance(each, tuple) else each[0] for each in inputs],
+            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
+        }
+
+    def mm(self, m, k, n, dtype="c10::BFloat16"):
+        """The args of a product of m x k by k x n."""
+        return self.shapes((dtype, m, k), (dtype, k, n))
+
     def python(self, name, ts, dur, tid=1):
         return self.slice("python_function", name, ts, dur, tid)
 

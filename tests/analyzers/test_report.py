@@ -32,8 +32,8 @@ def test_a_path_is_not_a_trace():
 
 
 def test_a_section_that_does_not_exist(job):
-    with pytest.raises(ValueError, match="no section 'roofline'"):
-        analyze(job.kernel(0, 10).trace(), only=["roofline"])
+    with pytest.raises(ValueError, match="no section 'flames'"):
+        analyze(job.kernel(0, 10).trace(), only=["flames"])
 
 
 def test_a_list_needs_at_least_one_row(job):

@@ -63,7 +63,7 @@ def test_help_explains_exit_codes(run: Run) -> None:
         (["analyze", "--steps", "x", "x"], "write 3:6"),
         (["analyze", "--only", "verdict,nonsense", "x"], "nonsense"),
         (["analyze", "--format", "pdf", "x"], "pdf"),
-        (["convert", "x"], "--output"),
+        (["convert", "x", "--to", "x"], "--to"),
         (["--nonsense"], "--nonsense"),
     ],
 )

@@ -19,10 +19,23 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "memory", "health")
+SECTIONS = (
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
+    "sparse", "memory", "health",
+)  # fmt: skip
 PIPE_WIDTH = 100
 GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
 """Severities that make --fail-on fail."""
+
+
+def peaks(text: str) -> dict[str, float]:
+    """Peaks of a device, as ``bf16=989e12,bandwidth=3.35e12``."""
+    from profsuite.analyzers.costs.peaks import PeakError, parse_peaks
+
+    try:
+        return parse_peaks(text)
+    except PeakError as error:
+        raise ValueError(str(error)) from None
 
 
 def section_list(text: str) -> tuple[str, ...]:
@@ -63,6 +76,12 @@ EXAMPLES = examples(
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of ops and kernels.")
 @click.option("--full", is_flag=True, help="Of several ranks, print every report whole (text and markdown).")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option(
+    "--peak",
+    callback=parsed(peaks),
+    metavar="NAME=RATE[,...]",
+    help="Peaks of the device, as bf16=989e12,bandwidth=3.35e12 (FLOP/s, bytes a second).",
+)
 @selection_options
 @reader_options
 @click.option(
@@ -83,6 +102,7 @@ def command(
     top: int,
     full: bool,
     output: str | None,
+    peak: dict[str, float] | None,
     ranks: list[int] | None,
     fail_on: str | None,
     jobs: int | None,
@@ -118,9 +138,9 @@ def command(
     unreadable: list[Unreadable] = []
     job: JobReport | None = None
     if len(files) == 1:
-        reports.append(analyze(load_one(files[0], **options), only=wanted, top=top))
+        reports.append(analyze(load_one(files[0], **options), only=wanted, top=top, peak=peak))
     else:
-        outcomes = examine_files(files, jobs, scheduler, only=wanted, top=top, **options)
+        outcomes = examine_files(files, jobs, scheduler, only=wanted, top=top, peak=peak, **options)
         for outcome in outcomes:
             if outcome.report is not None:
                 reports.append(outcome.report)

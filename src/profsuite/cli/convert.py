@@ -1,13 +1,17 @@
-"""``profsuite convert``: a trace's tables in another format."""
+"""``profsuite convert``: a trace in another format."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
+
+FORMATS = ("parquet", "arrow", "chrome", "perfetto")
+"""``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 
 EXAMPLES = examples(
     "profsuite convert trace.json.gz --output tables",
@@ -17,40 +21,63 @@ EXAMPLES = examples(
 
 @click.command("convert", epilog=EXAMPLES)
 @click.argument("path", metavar="PATH")
-@click.option("-o", "--output", required=True, metavar="FOLDER", help="Folder to write to.")
+@click.option("-o", "--output", metavar="PATH", help="File or folder to write to; by default named after the input.")
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["parquet", "arrow"]),
-    default="parquet",
-    show_default=True,
-    help="Parquet files, or a run folder of Arrow files that profsuite opens again at once.",
+    type=click.Choice(FORMATS),
+    help="The format; by default that of the output's ending, else parquet.",
 )
-@click.option("--force", is_flag=True, help="Write into a folder that is not empty.")
+@click.option("--force", is_flag=True, help="Overwrite a file, or write into a folder that is not empty.")
 @selection_options
 @reader_options
-def command(path: str, output: str, form: str, force: bool, ranks: list[int] | None, **options: Any) -> None:
-    """Write a trace's tables as Parquet or Arrow, one file a table.
+def command(
+    path: str, output: str | None, form: str | None, force: bool, ranks: list[int] | None, **options: Any
+) -> None:
+    """Write a trace in another format.
 
-    docs/reference/tables.md describes the tables. Row numbers are identity: Parquet files get them as the
-    column "id".
+    docs/formats.md says what each format holds. Formats that hold several ranks take a folder of them; the
+    others take one, by --rank.
     """
-    from profsuite.cli.loading import load_one, only
+    from profsuite.cli.loading import expand, load_one, only, stream_one
+    from profsuite.errors import ProfsuiteError
+    from profsuite.exporters.export import write
+    from profsuite.exporters.formats import format_called, format_of
+    from profsuite.exporters.source import Source
+
+    if form is not None:
+        to = format_called(form)
+    elif output is not None and "." in os.path.basename(output) and not Path(output).is_dir():  # noqa: PTH119
+        to = format_of(output)
+    else:
+        to = format_called("parquet")
+    target = Path(output if output is not None else named_after(path, to.suffix or f".{to.name}"))
+    if target.exists() and not force:
+        if to.suffix:
+            raise ProfsuiteError(f"{target}: exists; choose another, or --force")
+        if not target.is_dir() or any(target.iterdir()):
+            raise ProfsuiteError(f"{target}: exists and is not an empty folder; choose another, or --force")
+    files = expand([path], ranks) if to.merges else [only(path, ranks)]
+    by_path = {file.path: file for file in files}
+    selected = options["steps"] is not None or options["time"] is not None or options["max_memory"] is not None
+    streaming = {name: options[name] for name in ("max_unpacked", "reader")}
+    source = Source(
+        [file.path for file in files],
+        lambda name: load_one(by_path[name], **options),
+        lambda name: stream_one(by_path[name], **streaming),
+        selected,
+    )
+    written = write(to, source, target)
+    click.echo(f"{target}: {written}", err=True)
+
+
+def named_after(path: str, suffix: str) -> str:
+    """The output's name for an input: in the current folder, without the input's ending."""
     from profsuite.errors import ProfsuiteError
 
-    folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
-        raise ProfsuiteError(f"{folder}: exists and is not an empty folder; choose another, or --force")
-    trace = load_one(only(path, ranks), **options)
-    if form == "arrow":
-        trace.save(folder)
-    else:
-        from pyarrow import parquet
-
-        from profsuite.cli.query import with_id
-
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in trace.tables.items():
-            parquet.write_table(with_id(table), folder / f"{name}.parquet", compression="zstd")
-    rows = sum(table.num_rows for table in trace.tables.values())
-    click.echo(f"{folder}: {len(trace.tables)} tables, {rows:,} rows", err=True)
+    name = os.path.basename(path.rstrip("/\\"))  # noqa: PTH119
+    if name in ("", "-"):
+        raise ProfsuiteError("--output: name the file to write to")
+    for ending in (".gz", ".zst", ".json", ".pftrace", ".pt.trace"):
+        name = name.removesuffix(ending)
+    return name + suffix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from profsuite.analyzers.job.run import Outcome
     from profsuite.trace.load import RankFile
     from profsuite.trace.model import Trace
+    from profsuite.trace.spill import Spill
 
 POOL_BYTES = 8_000_000
 """Bytes of traces (gzipped: a tenth of their JSON) below which starting processes takes longer than reading them."""
@@ -62,6 +64,19 @@ def load_one(file: RankFile, **options: Any) -> Trace:
         trace = load(file.path, cache=not no_cache, progress=progress, **options)
     warn_of_faults(trace)
     return trace
+
+
+@contextmanager
+def stream_one(file: RankFile, **options: Any) -> Iterator[Spill]:
+    """The raw columns of a large trace, read with a progress bar."""
+    from profsuite.trace.load import stream
+
+    with ExitStack() as stack:
+        with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
+            spilled = stack.enter_context(stream(file.path, progress=progress, **options))
+        remarks = spilled.manifest["remarks"]
+        warn_of(spilled.source, ((remark["kind"], remark["count"]) for remark in remarks))
+        yield spilled
 
 
 def examine_files(files: Sequence[RankFile], jobs: int | None, scheduler: str | None, **options: Any) -> list[Outcome]:

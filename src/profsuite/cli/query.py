@@ -15,8 +15,6 @@ import click
 from profsuite.cli.options import examples, reader_options, selection_options
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from profsuite.trace.model import Trace
 
 
@@ -85,19 +83,13 @@ def refusal(message: str, tables: Sequence[str]) -> click.ClickException:
 
 def register(connection: Any, trace: Trace, sql: str) -> None:
     """Give the connection those of the trace's tables that the query may name."""
+    from profsuite.exporters.parquet import with_id
+
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     catalogue = bool(words & {"show", "describe", "duckdb_tables", "information_schema"})
     for name, table in trace.tables.items():
         if catalogue or name in words:
             connection.register(name, with_id(table))
-
-
-def with_id(table: pa.Table) -> pa.Table:
-    """The table with its row number as the first column, ``id``."""
-    import numpy as np
-    import pyarrow as pa
-
-    return table.add_column(0, "id", pa.array(np.arange(table.num_rows, dtype=np.int64)))
 
 
 def as_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -21,4 +21,5 @@
 #include "_scanner_setup.h"
 #include "_nest.h"
 #include "_dag.h"
+#include "_rows.h"
 #include "_scanner_python.h"

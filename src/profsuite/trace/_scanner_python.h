@@ -605,7 +605,112 @@ end:
     return result;
 }
 
+/* ---------------------------------------------------------------- rows of an export */
+/* One part from its tuple (op, separator, prefix, data, index, skip, bounds, text); buffers go to `views`. */
+static int row_part(PyObject *item, RowPart *part, size_t n, Py_buffer *views, int *num_views) {
+    PyObject *data, *index, *bounds, *text;
+    Py_ssize_t prefix_size;
+    if (!PyTuple_Check(item) ||
+        !PyArg_ParseTuple(item, "iiy#OOiOO", &part->op, &part->separator, &part->prefix, &prefix_size, &data, &index,
+                          &part->skip, &bounds, &text))
+        return 0;
+    part->prefix_size = (size_t)prefix_size;
+    PyObject *given[4] = {data, index, bounds, text};
+    const void *at[4] = {NULL, NULL, NULL, NULL};
+    size_t size[4] = {0, 0, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        if (given[i] == Py_None) continue;
+        if (PyObject_GetBuffer(given[i], &views[*num_views], PyBUF_SIMPLE) < 0) return 0;
+        at[i] = views[*num_views].buf ? views[*num_views].buf : "";
+        size[i] = (size_t)views[*num_views].len;
+        ++*num_views;
+    }
+    int takes = part->op >= ROW_INT && part->op <= ROW_SIZED;
+    size_t width = part->op == ROW_WORD ? 4 : part->op == ROW_WHEN ? 1 : 8;
+    part->data = at[0];
+    part->size = size[0] / width;
+    part->index = at[1];
+    part->bounds = at[2];
+    part->num_words = size[2] / 8 ? size[2] / 8 - 1 : 0;
+    part->text = at[3];
+    int good = part->op >= 0 && part->op < ROW_OPS && part->skip >= 0 && takes == (at[0] != NULL) &&
+               (!at[1] || size[1] == 4 * n) && (part->op != ROW_WORD || (at[2] && at[3]));
+    for (size_t i = 0; good && part->op == ROW_WORD && i < part->num_words; i++)
+        good = part->bounds[i] >= 0 && part->bounds[i] <= part->bounds[i + 1];
+    good = good && (part->op != ROW_WORD || !part->num_words || (size_t)part->bounds[part->num_words] <= size[3]);
+    if (!good) PyErr_SetString(PyExc_ValueError, "rows: a part is not as it should be");
+    return good;
+}
+
+static PyObject *py_rows(PyObject *module, PyObject *args) {
+    Py_ssize_t n;
+    PyObject *list, *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nO", &n, &list)) return NULL;
+    Py_ssize_t num = PyList_Check(list) ? PyList_Size(list) : -1;
+    if (num < 0 || n < 0) {
+        PyErr_SetString(PyExc_ValueError, "rows(n, list of parts)");
+        return NULL;
+    }
+    RowPart *parts = calloc((size_t)num + 1, sizeof *parts);
+    Py_buffer *views = calloc(4 * (size_t)num + 1, sizeof *views);
+    RowText out = {malloc(1 << 16), 0, 1 << 16};
+    int num_views = 0, good = 1;
+    if (!parts || !views || !out.data) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < num; i++)
+        if (!row_part(PyList_GetItem(list, i), parts + i, (size_t)n, views, &num_views)) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    good = rows_write((size_t)n, parts, (size_t)num, &out);
+    Py_END_ALLOW_THREADS
+    if (good > 0) {
+        char *fitting = realloc(out.data, out.size + 1);
+        result = buffer_new(fitting ? fitting : out.data, out.size);
+        out.data = NULL;
+    } else if (!good) {
+        PyErr_NoMemory();
+    } else {
+        PyErr_SetString(PyExc_ValueError, "rows: an index or a code out of range, or wrong nesting");
+    }
+end:
+    for (int i = 0; i < num_views; i++) PyBuffer_Release(views + i);
+    free(views);
+    free(parts);
+    free(out.data);
+    return result;
+}
+
+static PyObject *py_lanes(PyObject *module, PyObject *args) {
+    Py_buffer b[4] = {{0}};
+    PyObject *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*", b, b + 1, b + 2, b + 3)) return NULL;
+    size_t n = (size_t)b[0].len / 8;
+    int good = (size_t)b[1].len == 4 * n && b[2].len == b[0].len && b[3].len == b[0].len;
+    for (size_t i = 0; good && i < n; i++) good = (uint64_t)((const int64_t *)b[0].buf)[i] < n;
+    int32_t *lane = calloc(n + 1, sizeof *lane);
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "lanes(order int64, track int32, ts int64, dur int64)");
+    } else if (lane) {
+        Py_BEGIN_ALLOW_THREADS
+        good = lanes_find(n, b[0].buf, b[1].buf, b[2].buf, b[3].buf, lane);
+        Py_END_ALLOW_THREADS
+        if (good) {
+            result = buffer_new((char *)lane, n * sizeof *lane);
+            lane = NULL;
+        }
+    }
+    if (!result && !PyErr_Occurred()) PyErr_NoMemory();
+    free(lane);
+    for (int i = 0; i < 4; i++) PyBuffer_Release(b + i);
+    return result;
+}
+
 static PyMethodDef module_methods[] = {
+    {"lanes", py_lanes, METH_VARARGS, "lanes(order, track, ts, dur) -> int32 Buffer; see lanes.py."},
+    {"rows", py_rows, METH_VARARGS, "rows(n, parts) -> Buffer; see exporters/rows.py."},
     {"dag_earliest", py_dag_earliest, METH_VARARGS,
      "dag_earliest(first, source, weight, own) -> (finish, binding) Buffers; see dag.py."},
     {"dag_latest", py_dag_latest, METH_VARARGS,

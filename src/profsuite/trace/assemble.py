@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from profsuite.trace.classes import DEVICE_WORK, WORK_KINDS, Role, category_role
 from profsuite.trace.columns import Text, build_table, gather, integers, strings
 from profsuite.trace.header import read_header
 from profsuite.trace.health import inspect
+from profsuite.trace.marks import find_marks
 from profsuite.trace.model import Trace
 from profsuite.trace.nesting import nest
 from profsuite.trace.readers.fields import NULL_INT64
@@ -46,6 +48,9 @@ def assemble(
     not be changed afterwards.
     """
     info = read_header(raw, source, reader, rank, selection)
+    if (marks := find_marks(raw.header, raw.tracks)) is not None:
+        raw = marks.restore(raw)
+        info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
     group = raw.groups["slice"]
     dur, unclosed, remarks = close_spans(group, raw.groups["end"])
     roles = category_roles(raw.pools["category"].to_pylist())

@@ -9,7 +9,8 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,12 +22,13 @@ from profsuite.errors import ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
 from profsuite.trace import spill
 from profsuite.trace.assemble import assemble
+from profsuite.trace.embedded import is_embedded, read_embedded
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
 from profsuite.trace.remote import traces_at
 from profsuite.trace.select import Range, cut, describe_time, select_steps, select_time, within
-from profsuite.trace.source import Source, open_source
+from profsuite.trace.source import ZSTD, Source, first_unpacked, open_source
 from profsuite.trace.store import is_run_folder, open_folder
 
 if TYPE_CHECKING:
@@ -93,8 +95,10 @@ def load(
     with open_source(name, max_unpacked) as source:
         if cache and (known := trace_cache.find(source.key)) is not None:
             return _selected(known, steps, time)
-        if max_memory is not None and _needs(source) > max_memory:
+        if max_memory is not None and _needs(source) > max_memory and not is_embedded(source.first):
             return _load_part(source, use_c, steps, time, max_memory, progress)
+        if is_embedded(source.first):
+            return _selected(_load_embedded(source), steps, time)
         raw = _read(source, use_c, threads, progress)
         trace = assemble(raw, name, "c" if use_c else "python")
         if cache and not source.fault:
@@ -162,6 +166,16 @@ def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressLi
     if not raw.num_events:
         raw.remarks.append(Remark("empty", 1, None, remark_message("empty", 1)))
     return raw
+
+
+def _load_embedded(source: Source) -> Trace:
+    """The trace of a Perfetto file that profsuite wrote."""
+    try:
+        raw = read_embedded(source.chunks())
+    except TraceError as error:
+        raise TraceError(_named(source, error)) from None
+    raw.num_bytes = source.size or source.consumed
+    return assemble(raw, source.name, "perfetto")
 
 
 def _refuse_other_json(source: Source, num_rows: int, remarks: set[str]) -> None:
@@ -236,6 +250,38 @@ def _load_part(
     progress: ProgressListener | None,
 ) -> Trace:
     """Through the disk: stream everything there, then load what is selected, or what fits."""
+    with _streamed(source, use_c, progress) as spilled:
+        part = _fitting(spilled, steps, time, max_memory)
+        raw = spilled.load(part.start, part.stop)
+        _note_fault(source, raw)
+        trace = assemble(raw, source.name, "c" if use_c else "python")
+        if part.steps is not None:
+            return select_steps(trace, part.steps, part.note)
+        return trace if part.note is None else cut(trace, part.start, part.stop, part.note)
+
+
+@contextmanager
+def stream(
+    path: str | os.PathLike[str],
+    *,
+    max_unpacked: int | None = None,
+    reader: Reader = "auto",
+    progress: ProgressListener | None = None,
+) -> Iterator[spill.Spill]:
+    """The raw columns of a file on the disk, in batches, whatever its size; arguments and errors as of ``load``.
+
+    Those of a large file are kept in the user's cache, else they are removed afterwards.
+    """
+    use_c = _use_c(reader)
+    with open_source(os.fspath(path), max_unpacked) as source:
+        if source.size is not None and source.size < trace_cache.MIN_BYTES:
+            source.key = None
+        with _streamed(source, use_c, progress) as spilled:
+            yield spilled
+
+
+@contextmanager
+def _streamed(source: Source, use_c: bool, progress: ProgressListener | None) -> Iterator[spill.Spill]:
     total = None if source.gzipped else source.size
     folder, temporary = _spill_folder(source)
     try:
@@ -245,13 +291,7 @@ def _load_part(
             spilled = spill.Spill(folder, source.name)
         kinds = {remark["kind"] for remark in spilled.manifest["remarks"]}
         _refuse_other_json(source, sum(spilled.manifest["rows"].values()), kinds)
-        part = _fitting(spilled, steps, time, max_memory)
-        raw = spilled.load(part.start, part.stop)
-        _note_fault(source, raw)
-        trace = assemble(raw, source.name, "c" if use_c else "python")
-        if part.steps is not None:
-            return select_steps(trace, part.steps, part.note)
-        return trace if part.note is None else cut(trace, part.start, part.stop, part.note)
+        yield spilled
     finally:
         if temporary:
             shutil.rmtree(folder, ignore_errors=True)
@@ -371,7 +411,7 @@ def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
                 found.append(entry)
             elif depth < _DEPTH and not entry.is_symlink():
                 found += _traces_in(entry, depth + 1)
-        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")):
+        elif entry.name.endswith((".json", ".json.gz", ".json.zst", ".trace.gz")):
             start = _peek(entry)
             if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):
                 found.append(entry)
@@ -393,6 +433,8 @@ def _peek(path: Path, size: int = _PEEK) -> bytes:
             return zlib.decompressobj(31).decompress(data, size)
         except zlib.error:
             return b""
+    if data[:4] == ZSTD:
+        return first_unpacked(data, size)
     return data
 
 

@@ -1,0 +1,122 @@
+"""Where an export goes: a file or folder that appears only when it is complete, packed by its ending."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import IO, Any, cast
+
+from profsuite.errors import ProfsuiteError
+from profsuite.exporters.formats import COMPRESSIONS
+
+LEVEL = 1
+"""How hard gzip tries: traces are written far slower at higher levels, and hardly smaller."""
+
+
+class Target:
+    """The file or folder of one export.
+
+    ``path`` is where the format writes to: beside the target under a name of its own.  The export takes the
+    target's place at the end, all at once.
+    """
+
+    def __init__(self, path: Path, compresses: bool) -> None:
+        self.final = path
+        self.path = path
+        ending = path.suffix if compresses else ""
+        self.compression = COMPRESSIONS.get(ending)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """The target as a stream of bytes, compressed where its ending says so."""
+        with self.path.open("wb") as file:
+            if self.compression == "gzip":
+                stream = _gzip(file)
+            elif self.compression == "zstd":
+                import pyarrow as pa
+
+                stream = pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd")
+            else:
+                stream = file
+            with stream, _behind(stream) as queue:
+                yield cast("IO[bytes]", queue)
+
+
+class _Queue:
+    """Takes bytes for another thread to write; raises what went wrong there."""
+
+    def __init__(self) -> None:
+        self.waiting: Queue[Any] = Queue(1)
+        self.error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        """Write the bytes, some time."""
+        if self.error is not None:
+            raise self.error
+        self.waiting.put(data)
+        return len(data)
+
+
+@contextmanager
+def _behind(stream: Any) -> Iterator[_Queue]:
+    """Packs and writes in a thread of its own: neither needs the interpreter, and the next rows can be made."""
+    queue = _Queue()
+
+    def work() -> None:
+        while (data := queue.waiting.get()) is not None:
+            try:
+                if queue.error is None:
+                    stream.write(data)
+            except BaseException as error:
+                queue.error = error
+            del data
+
+    thread = Thread(target=work, name="profsuite-write", daemon=True)
+    thread.start()
+    try:
+        yield queue
+    finally:
+        queue.waiting.put(None)
+        thread.join()
+    if queue.error is not None:
+        raise queue.error
+
+
+def _gzip(file: IO[bytes]) -> Any:
+    """A gzip stream on ``file``: isal's where it is installed, which is several times faster."""
+    try:
+        from isal import igzip
+    except ImportError:
+        return gzip.GzipFile("", "wb", LEVEL, file, mtime=0)
+    packed: Any = igzip.IGzipFile
+    return packed("", "wb", LEVEL, file, mtime=0)
+
+
+@contextmanager
+def replacing(path: Path, compresses: bool, is_folder: bool) -> Iterator[Target]:
+    """A target for ``path``; it is renamed to ``path`` on success and removed on failure.
+
+    A folder that exists is written into.  ``ProfsuiteError`` where the disk refuses.
+    """
+    target = Target(path, compresses)
+    try:
+        if is_folder:
+            path.mkdir(parents=True, exist_ok=True)
+            yield target
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            target.path = building / path.name
+            yield target
+            target.path.replace(path)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise ProfsuiteError(f"{path}: cannot be written: {error.strerror or error}") from error
