@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -31,9 +33,15 @@ if TYPE_CHECKING:
 POLL_MS: Final = 300
 
 
-def create(roots: list[Path], guard: Guard | None = None) -> Dash:
-    """The application that shows the traces below ``roots``; ``TraceError`` where there are none."""
+def create(roots: list[Path], guard: Guard | None = None, warm: bool = False) -> Dash:
+    """The application that shows the traces below ``roots``; ``TraceError`` where there are none.
+
+    ``warm`` begins with the first trace at once, while the browser starts.
+    """
     catalog, store = Catalog(roots), Store()
+    if warm:
+        first = store.start(_first(catalog))
+        threading.Thread(target=_warm, args=(first,), name="profsuite-warm", daemon=True).start()
     app = Dash(
         "profsuite.dashboard",
         title="profsuite",
@@ -76,6 +84,19 @@ def _layout(catalog: Catalog) -> Any:
     )
 
 
+def _first(catalog: Catalog) -> Entry:
+    """The trace that an address without one shows."""
+    return min(catalog.entries.values(), key=_order)
+
+
+def _warm(found: Background[Session]) -> None:
+    found.finished.wait()
+    if found.result is not None:
+        # What cannot be computed fails again, and is shown, where it is asked for.
+        with suppress(Exception):
+            found.result.warm()
+
+
 def _order(entry: Entry) -> tuple[str, int, str]:
     return entry.job, -1 if entry.rank is None else entry.rank, entry.name
 
@@ -83,7 +104,7 @@ def _order(entry: Entry) -> tuple[str, int, str]:
 def _parse(catalog: Catalog, path: str | None, search: str | None) -> tuple[Entry | None, str, dict[str, str]]:
     """The trace, the page and the parameters of an address; the first trace and page where it names none."""
     parts = [part for part in (path or "").split("/") if part]
-    key = parts[0] if parts else next(iter(sorted(catalog.entries.values(), key=_order))).key
+    key = parts[0] if parts else _first(catalog).key
     page = parts[1] if len(parts) > 1 else "overview"
     query = {name: values[-1] for name, values in parse_qs((search or "").lstrip("?")).items()}
     return catalog.entries.get(key), page, query

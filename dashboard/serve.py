@@ -31,7 +31,7 @@ def serve(
         token = secrets.token_urlsafe(24)
     beyond = not is_loopback(host)
     names = frozenset({host, socket.gethostname(), socket.getfqdn()}) if beyond else frozenset()
-    app = create(roots, Guard(token, names))
+    app = create(roots, Guard(token, names), warm=True)
     try:
         server = create_server(
             app.server,

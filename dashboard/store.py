@@ -42,6 +42,12 @@ class Session:
         self.trace = trace
         self.number = next(_NUMBERS)
         self._lock = threading.RLock()
+        self._drawing = threading.RLock()
+
+    def warm(self) -> None:
+        """Compute what the first pages ask for: the timeline, which is quick, then the report."""
+        _ = self.main_track, self.pyramid
+        _ = self.report
 
     @property
     def report(self) -> Report:
@@ -59,20 +65,21 @@ class Session:
     @property
     def main_track(self) -> int | None:
         """The track of the host's main thread, null without one."""
+        if "_main_track" in vars(self):  # the timeline does not wait for the report
+            return self._main_track
         with self._lock:
-            threads = self._analysis.host.threads
-            return threads[0].track_id if threads else None
+            return self._main_track
 
     @property
     def pyramid(self) -> Pyramid:
         """The timeline at all zooms."""
-        with self._lock:
+        with self._drawing:
             return self._pyramid
 
     @property
     def series(self) -> tuple[Series, ...]:
         """The counters."""
-        with self._lock:
+        with self._drawing:
             return self._series
 
     @cached_property
@@ -82,6 +89,11 @@ class Session:
     @cached_property
     def _report(self) -> Report:
         return report_of(self._analysis)
+
+    @cached_property
+    def _main_track(self) -> int | None:
+        threads = self._analysis.host.threads
+        return threads[0].track_id if threads else None
 
     @cached_property
     def _pyramid(self) -> Pyramid:
