@@ -10,14 +10,16 @@ import numpy as np
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
+from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
-from profsuite.analyzers.idle import Cause, IdleBreakdown, idle
+from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
 from profsuite.analyzers.ops import OpTable, ops
 from profsuite.analyzers.steps import StepSummary, steps
+from profsuite.analyzers.waits import Waits, host_waits
 from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.graph import Graph, build
-from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ms_per_step
+from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +58,16 @@ class Analysis:
         return idle(self.trace, self.work, self.timelines, self.top)
 
     @cached_property
+    def gaps(self) -> Gaps | None:
+        """The gaps of the main device, in order of time; null without device work."""
+        return None if self.main is None else device_gaps(self.trace, self.work[self.main], self.timelines)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Why the host waits in each slice, and for which copy."""
+        return host_waits(self)
+
+    @cached_property
     def host(self) -> HostBreakdown:
         """What the host threads did."""
         return host(self.trace, self.timelines)
@@ -85,14 +97,20 @@ class Analysis:
         """The critical path, and what each obstacle costs."""
         return replays(self, self.graph, self.top)
 
-    def saving_ms_per_step(self, edit: Edit) -> float | None:
-        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+    def saving_ns(self, edit: Edit) -> int | None:
+        """What a replay under an edit saves of the whole job, ns; null where the edit does not apply."""
         if edit not in self._savings:
-            self._savings[edit] = saving_ms_per_step(self, self.graph, edit)
+            self._savings[edit] = saving_ns(self, self.graph, edit)
         return self._savings[edit]
 
+    def saving_ms_per_step(self, edit: Edit) -> float | None:
+        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        saving = self.saving_ns(edit)
+        steps = 0 if self.graph is None else len(self.graph.steps)
+        return None if saving is None or not steps else saving / steps / 1e6
+
     @cached_property
-    def _savings(self) -> dict[Edit, float | None]:
+    def _savings(self) -> dict[Edit, int | None]:
         return {}
 
     @cached_property
@@ -149,6 +167,13 @@ class Analysis:
     def name_of(self, row: int) -> str:
         """Name of a slice."""
         return str(self.trace.words("slice", "name")[self.trace.array("slice", "name")[row]])
+
+    def op_of(self, row: int) -> str | None:
+        """Name of the innermost op that a slice is or lies in; null outside of ops."""
+        parent = self.trace.array("slice", "parent_id")
+        while row >= 0 and self.timelines.classes[row] != OP:
+            row = int(parent[row])
+        return self.name_of(row) if row >= 0 else None
 
     @property
     def device_label(self) -> str:

@@ -51,7 +51,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     ``id`` is the kind (``input_bound``), stable between versions.  ``cost_ns`` is the time that was measured to
     be lost to it in the window, never a prediction; null where no such time exists.  ``saving_ms_per_step`` is what
     the replay of the recording without this obstacle predicts, null where the remedy is no such edit or there are
-    no steps.
+    no steps.  ``counted_in`` names the kinds beside it whose ``cost_ns`` holds some of the same time: the two don't
+    add up.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     remedy: str
     cost_ns: Ns | None = None
     saving_ms_per_step: float | None = None
+    counted_in: tuple[str, ...] = ()
 
 
 def pct(part: int, whole: int) -> float | None:

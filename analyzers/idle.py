@@ -117,7 +117,20 @@ def idle(
 
 def gap_causes(trace: Trace, work: DeviceWork, timelines: HostTimelines) -> NDArray[np.int8]:
     """The cause of each gap of a device, in order of time, as a code of ``CAUSES``."""
-    return _attribute(trace, work, timelines, _Calls(trace, timelines)).cause
+    return device_gaps(trace, work, timelines).cause
+
+
+def device_gaps(trace: Trace, work: DeviceWork, timelines: HostTimelines) -> Gaps:
+    """Every gap of a device, in order of time."""
+    return _attribute(trace, work, timelines, _Calls(trace, timelines))
+
+
+def gap_times(
+    trace: Trace, work: DeviceWork, timelines: HostTimelines
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int8]]:
+    """Start and end (ns) of each gap of a device, in order of time, and its cause as a code of ``CAUSES``."""
+    gaps = _attribute(trace, work, timelines, _Calls(trace, timelines))
+    return gaps.start, gaps.end, gaps.cause
 
 
 class _Calls:
@@ -146,10 +159,12 @@ class _Calls:
 
 
 @dataclass(frozen=True)
-class _Gaps:
+class Gaps:
     """The gaps of one device, one element a gap, in order of time; ``thread`` is -1 without a launch.
 
-    ``follows`` is the element of work that ends the gap, -1 for the end of the window.
+    ``start`` and ``end`` are ns on the file's clock, ``cause`` a code of ``CAUSES``.  ``follows`` is the element of
+    work that ends the gap, -1 for the end of the window.  ``wait`` is the row of ``slice`` of the host's wait that
+    a gap of cause ``sync`` follows, -1 for other causes.  ``split`` has the three parts of ``HostSplit``, ns.
     """
 
     start: NDArray[np.int64]
@@ -157,14 +172,16 @@ class _Gaps:
     follows: NDArray[np.int64]
     thread: NDArray[np.int64]
     cause: NDArray[np.int8]
+    wait: NDArray[np.int64]
     split: NDArray[np.int64]
 
     @property
     def dur(self) -> NDArray[np.int64]:
+        """Length of each gap, ns."""
         return self.end - self.start
 
 
-def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Calls) -> _Gaps:
+def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Calls) -> Gaps:
     follows, after, before, start, end = _bounds(work)
     dur = end - start
     launch = work.launch_ids[after]
@@ -184,6 +201,7 @@ def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: 
     for code, name in ((COMPILE, "compile"), (GC, "gc")):
         holds[CAUSES.index(name)] = ~in_time & (2 * covered(start, end, calls.claims[code]) >= dur)
     split = np.zeros((len(after), 3), np.int64)
+    wait = np.full(len(after), -1, np.int64)
     for track in np.unique(thread).tolist():
         if track not in timelines.threads:
             continue
@@ -192,7 +210,8 @@ def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: 
         allocating, loading = line.spent((ALLOCATOR, INPUT), start[at], end[at])
         holds[CAUSES.index("allocator"), at] = 2 * allocating >= dur[at]
         holds[CAUSES.index("input"), at] = 2 * loading >= dur[at]
-        holds[CAUSES.index("sync"), at] = _synced(calls, track, start[at], end[at], launch_start[at])
+        wait[at] = _woken_from(calls, track, start[at], end[at], launch_start[at])
+        holds[CAUSES.index("sync"), at] = wait[at] >= 0
         returned = np.minimum(launch_end[at], end[at])
         op, *called = line.spent((OP, LAUNCH, ALLOCATOR, SYNC), start[at], returned)
         split[at, 1] = op
@@ -207,7 +226,8 @@ def _attribute(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: 
     holds[CAUSES.index("unknown")] = True
     cause = holds.argmax(axis=0).astype(np.int8)
     split[cause != CAUSES.index("host")] = 0
-    return _Gaps(start, end, follows, thread, cause, split)
+    wait[cause != CAUSES.index("sync")] = -1
+    return Gaps(start, end, follows, thread, cause, wait, split)
 
 
 def _bounds(work: DeviceWork) -> tuple[NDArray[np.int64], ...]:
@@ -230,17 +250,18 @@ def _bounds(work: DeviceWork) -> tuple[NDArray[np.int64], ...]:
     return follows, after, before, start, end
 
 
-def _synced(
+def _woken_from(
     calls: _Calls, track: int, start: NDArray[np.int64], end: NDArray[np.int64], launch_start: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether the thread was waiting when the gap began, woke up in it, and launched only then."""
+) -> NDArray[np.int64]:
+    """The wait that the thread was in when the gap began, woke up from in it, and launched only then; else -1."""
     rows = calls.syncs[track]
     if not len(rows):
-        return np.zeros(len(start), bool)
+        return np.full(len(start), -1)
     at = np.searchsorted(calls.start[rows], start, "left") - 1
-    woke = calls.end[rows][np.maximum(at, 0)]
-    waited: NDArray[np.bool_] = (at >= 0) & (woke > start - TOLERANCE_NS) & (woke <= np.minimum(end, launch_start))
-    return waited
+    wait = rows[np.maximum(at, 0)]
+    woke = calls.end[wait]
+    waited = (at >= 0) & (woke > start - TOLERANCE_NS) & (woke <= np.minimum(end, launch_start))
+    return np.where(waited, wait, -1)
 
 
 def _waited(
@@ -303,7 +324,7 @@ def _device(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Ca
 _CLAIMED = {"compile": COMPILE, "gc": GC, "allocator": ALLOCATOR, "input": INPUT, "sync": SYNC}
 
 
-def _gap(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Calls, gaps: _Gaps, i: int) -> Gap:
+def _gap(trace: Trace, work: DeviceWork, timelines: HostTimelines, calls: _Calls, gaps: Gaps, i: int) -> Gap:
     names, name = trace.words("slice", "name"), trace.array("slice", "name")
     start, end = int(gaps.start[i]), int(gaps.end[i])
     element, thread, cause = int(gaps.follows[i]), int(gaps.thread[i]), CAUSES[gaps.cause[i]]

@@ -57,7 +57,7 @@ def longest_names(trace: Trace, rows: NDArray[np.int64], top: int = 10) -> list[
     )
     total, count = sum_by_group(names, dur, len(words)), np.bincount(names, minlength=len(words))
     ranked = []
-    for code in np.argsort(-total, kind="stable")[:top].tolist():
+    for code in np.lexsort((count == 0, -total))[:top].tolist():  # names that take no time before those not there
         if not count[code]:
             break
         own = np.flatnonzero(names == code)

@@ -21,6 +21,7 @@ from profsuite.analyzers.findings.wording import ms, percent, whole
 from profsuite.analyzers.host_calls import waits_for_values
 from profsuite.analyzers.idle import CAUSES
 from profsuite.analyzers.ranking import longest_names
+from profsuite.analyzers.whatif.edits import Edit
 from profsuite.trace.classes import WORK_KINDS, Role, slice_roles
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def _judged(analysis: Analysis) -> str:
     shares = analysis.device.shares
     losses = {"communication": shares.exposed_comm_ns, "memcpy": shares.exposed_memcpy_ns}
     losses |= {cause: analysis.idle_ns(cause) for cause in CAUSES}
-    largest = max(losses, key=lambda key: losses[key])
+    worth = {key: _worth(analysis, key, ns) for key, ns in losses.items()}
+    largest = max(losses, key=lambda key: (worth[key], losses[key]))
     computes, lost = analysis.share(shares.compute_ns), analysis.share(losses[largest])
     if computes >= BUSY or lost < MINOR:
         return _kernels(analysis, "")
@@ -66,9 +68,41 @@ def _judged(analysis: Analysis) -> str:
         return _kernels(
             analysis, f"; another {percent(lost)} of the GPU window ({ms(losses[largest])}) go to {_LOST_TO[largest]}."
         )
-    if largest in ("communication", "memcpy"):
-        return _exposed(analysis, largest)
-    return _idle(analysis, largest, losses[largest])
+    said = _exposed(analysis, largest) if largest in _EXPOSED else _idle(analysis, largest, losses[largest])
+    return said + _replayed(analysis, largest, losses)
+
+
+def _worth(analysis: Analysis, loss: str, ns: int) -> int:
+    """What mending a loss is sure to be worth, ns: what a replay without it saves, but no more than was lost."""
+    edit = _EDITS.get(loss)
+    saving = None if edit is None or not ns else analysis.saving_ns(edit)
+    return ns if saving is None else min(saving, ns)
+
+
+def _replayed(analysis: Analysis, chosen: str, losses: dict[str, int]) -> str:
+    """A sentence on what a replay without the loss saves, and on a larger loss that would save less."""
+    edit = _EDITS.get(chosen)
+    saving = None if edit is None else analysis.saving_ns(edit)
+    if saving is None or edit is None:
+        return ""
+    text = f" By replay, {_WITHOUT[chosen]}, {_shorter(analysis, saving)}."
+    other = max(losses, key=lambda key: losses[key])
+    edit = _EDITS.get(other)
+    less = None if edit is None or other == chosen else analysis.saving_ns(edit)
+    if less is not None and losses[other] > losses[chosen]:
+        text += (
+            f" More of the GPU window ({percent(analysis.share(losses[other]))}) goes to {_LOST_TO[other]}, but "
+            f"{_WITHOUT[other]}, {_shorter(analysis, less)}."
+        )
+    return text
+
+
+def _shorter(analysis: Analysis, saving: int) -> str:
+    """How much shorter the job would be."""
+    value = analysis.per_step_ms(saving)
+    if value is None or analysis.steps.count < 2:
+        return f"the {whole(analysis)} would be {ms(saving)} shorter"
+    return f"a step would be {ms(value * 1e6)} shorter"
 
 
 def _outside(analysis: Analysis) -> str:
@@ -88,6 +122,31 @@ def _broken_off(analysis: Analysis) -> str:
         return " The file breaks off before its end: what came after that is lost."
     return ""
 
+
+_EXPOSED = ("communication", "memcpy")
+
+_EDITS = {
+    "communication": Edit(no_comm=True),
+    "memcpy": Edit(scales=(("memcpy", 0.0),)),
+    "compile": Edit(scales=(("compile", 0.0),)),
+    "gc": Edit(scales=(("gc", 0.0),)),
+    "allocator": Edit(scales=(("allocator", 0.0),)),
+    "input": Edit(no_input_wait=True),
+    "sync": Edit(no_sync=True),
+    "host": Edit(graphs=True),
+}
+"""What a recording without a loss is; the others are no edits."""
+
+_WITHOUT = {
+    "communication": "without communication",
+    "memcpy": "without copies",
+    "compile": "without compilation",
+    "gc": "without garbage collection",
+    "allocator": "without device memory calls",
+    "input": "with input always ready",
+    "sync": "if the CPU never waited for the GPU",
+    "host": "with one graph launch a step",
+}
 
 _LOST_TO = {
     "communication": "exposed communication",

@@ -248,6 +248,21 @@ def analyze(bench: Bench) -> list[Row]:
     return rows
 
 
+def critical_path(bench: Bench) -> list[Row]:
+    """The critical path of a whole trace, after loading; the peer's is of one step of it."""
+    source = bench.inputs.plain(bench.sizes.analyze)
+    source.warm()
+    ours = bench.tasks("critical_path", source)
+    rows = [row("profsuite, the whole trace", "s", seconds(ours), Need("at most", 5))]
+    if theirs := bench.peer("critical_path", source):
+        alone = [run.said["stages"]["critical_path"] for run in theirs]
+        rows += [
+            row("traceinsight, one step", "s", alone),
+            ratio("times faster, though of all steps", alone, seconds(ours), Need("at least", 15)),
+        ]
+    return rows
+
+
 def gzipped(bench: Bench) -> list[Row]:
     """Load the file as gzip, with isal and with the standard library's zlib."""
     source = bench.inputs.gzipped(bench.sizes.load)
@@ -272,5 +287,5 @@ def stages(bench: Bench) -> list[Row]:
 
 
 CASES: dict[str, Callable[[Bench], list[Row]]] = {
-    case.__name__: case for case in (load, single, fallback, stream, reopen, analyze, gzipped, stages)
+    case.__name__: case for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages)
 }

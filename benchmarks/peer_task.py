@@ -44,6 +44,12 @@ def main() -> None:
             begun = time.perf_counter()
             getattr(analysis, name)(visualize=False)
             seconds[name] = time.perf_counter() - begun
+    if task == "critical_path":
+        begun = time.perf_counter()
+        _, success = analysis.critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=1)
+        if not success:
+            raise SystemExit("traceinsight found no critical path")
+        seconds["critical_path"] = time.perf_counter() - begun
     rows = len(analysis.t.get_trace(0))
     print()
     print(json.dumps({"seconds": sum(seconds.values()), "stages": seconds, "to_steps": to_steps, "num_rows": rows}))

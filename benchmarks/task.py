@@ -101,11 +101,27 @@ def stages(args: argparse.Namespace) -> Facts:
     seconds["assemble"] -= seconds["nest"]
     analysis = Analysis(trace)
     # in this order, so that a stage's time does not hold that of one it builds on
-    for name in ("work", "timelines", "breakdown", "idle", "host", "steps", "ops", "kernels"):
+    for name in ("work", "timelines", "breakdown", "idle", "host", "steps", "ops", "kernels", "graph", "replays"):
         timed(f"analyze: {name}", lambda name=name: getattr(analysis, name))()
     timed("analyze: findings", findings)(analysis)
     timed("analyze: verdict", verdict)(analysis)
     return {"stages": seconds, "num_events": num_events}
+
+
+def critical_path(args: argparse.Namespace) -> Facts:
+    """The critical path of a whole trace, its load not included, all that it builds on included."""
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.whatif.path import critical_path
+    from profsuite.trace.load import load
+
+    trace = load(args.path, cache=False, threads=args.threads)
+    start = time.perf_counter()
+    analysis = Analysis(trace)
+    assert analysis.graph is not None
+    path = critical_path(analysis, analysis.graph)
+    seconds = time.perf_counter() - start
+    assert path.replay_error_ns == 0
+    return {"seconds": seconds, "num_events": trace.info.num_events}
 
 
 def versions(_: argparse.Namespace) -> Facts:
@@ -128,7 +144,7 @@ def versions(_: argparse.Namespace) -> Facts:
     return found
 
 
-TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, versions)}
+TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, critical_path, versions)}
 
 
 def main() -> None:

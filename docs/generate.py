@@ -71,6 +71,36 @@ def report_schema() -> str:
     return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
 
 
+def findings_page() -> str:
+    """Every kind of finding: what it is, when it fires, what to do; from the rules' docstrings."""
+    from profsuite.analyzers.findings import RULES
+
+    lines = [
+        "# Kinds of findings",
+        "",
+        WRITTEN_BY,
+        "",
+        "A kind is one function in `analyzers/findings/`, in a file of the same name. What each number means stands in",
+        "[analyses.md](../analyses.md#findings).",
+        "",
+        "| kind | what it is | fires | remedy |",
+        "|---|---|---|---|",
+    ]
+    for rule in sorted(RULES, key=lambda rule: rule.__name__):
+        what = (sys.modules[rule.__module__].__doc__ or "").strip()
+        fires, _, remedy = " ".join((rule.__doc__ or "").split()).partition(" Remedy: ")
+        cells = (f"`{rule.__name__}`", what, fires.removeprefix("Fires "), remedy)
+        lines.append(f"| {' | '.join(_cell(cell).replace('``', '`') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def diff_schema() -> str:
+    """The JSON schema of ``profsuite diff --format json``."""
+    from profsuite.exporters.diff.json import schema
+
+    return json.dumps(schema(), indent=1, sort_keys=True) + "\n"
+
+
 PICTURE = REFERENCE.parent / "images" / "analyze.svg"
 SAMPLE = "sample_traces/gpu_ddp_one_rank/rank_0.json.gz"
 PICTURE_LINES = 63
@@ -96,7 +126,13 @@ def picture() -> str:
     return svg.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace")
 
 
-PAGES = {"tables.md": tables_page, "cli.md": cli_page, "report.schema.json": report_schema}
+PAGES = {
+    "tables.md": tables_page,
+    "cli.md": cli_page,
+    "findings.md": findings_page,
+    "report.schema.json": report_schema,
+    "diff.schema.json": diff_schema,
+}
 """Each file of docs/reference and what writes it."""
 
 

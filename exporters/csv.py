@@ -35,14 +35,15 @@ def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] 
     for report in reports:
         for row in _rows(report):
             row["rank"] = report.rank
-            writer.writerow({key: _cell(value) for key, value in row.items()})
+            writer.writerow({key: cell(value) for key, value in row.items()})
     for each in unreadable:
         row = {"rank": each.rank, "section": "unreadable", "subject": each.source, "metric": "error"}
-        writer.writerow({key: _cell(value) for key, value in (row | {"value": each.error}).items()})
+        writer.writerow({key: cell(value) for key, value in (row | {"value": each.error}).items()})
     return out.getvalue()
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
+    """A value as CSV holds it: null as nothing, text on one line and never a formula."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -95,6 +96,8 @@ def _rows(report: Report) -> Iterable[Row]:
             yield from _numbers(part, {"section": "critical_path", "subject": part.cause})
         for piece in report.whatif.path.top:
             yield from _numbers(piece, {"section": "critical_path", "subject": piece.name})
+        if report.whatif.hiding is not None:
+            yield from _numbers(report.whatif.hiding, {"section": "latency_hiding"})
         for scenario in report.whatif.scenarios:
             yield from _numbers(scenario, {"section": "whatif", "subject": scenario.name})
     for op in report.ops.rows if report.ops is not None else ():

@@ -65,6 +65,14 @@ def render(report: Report, *, only: Collection[str] | None = None) -> str:
     return _page(doc.source, _document(doc, 1, _figures(report, only)))
 
 
+def render_documents(documents: Sequence[Document]) -> str:
+    """One page of several documents, as ``render`` writes one."""
+    body: list[str] = []
+    for number, doc in enumerate(documents):
+        body += ["<hr>", *_document(doc, 2, ())] if number else _document(doc, 1, ())
+    return _page(documents[0].source, body)
+
+
 def render_ranks(
     reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), only: Collection[str] | None = None
 ) -> str:

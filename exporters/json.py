@@ -24,24 +24,34 @@ class RankReports(msgspec.Struct, frozen=True, kw_only=True):
 
 def render(report: Report) -> str:
     """The report as one JSON object, indented; times are exact integers, names as they are in the file."""
-    return _encode(report)
+    return encode(report)
 
 
 def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = ()) -> str:
     """The reports as one object with the arrays ``reports`` and ``unreadable``."""
     ranks = RankReports(schema_version=REPORT_VERSION, reports=tuple(reports), unreadable=tuple(unreadable))
-    return _encode(ranks)
+    return encode(ranks)
 
 
 def schema() -> dict[str, object]:
     """The JSON schema of what ``render`` (a ``Report``) and ``render_ranks`` (``RankReports``) give."""
-    (one, several), definitions = msgspec.json.schema_components([Report, RankReports])
+    return schema_of([Report, RankReports], f"profsuite report, version {REPORT_VERSION}")
+
+
+def schema_of(kinds: Sequence[type[msgspec.Struct]], title: str) -> dict[str, object]:
+    """The JSON schema of what is one of several kinds."""
+    found, definitions = msgspec.json.schema_components(kinds)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"profsuite report, version {REPORT_VERSION}",
-        "anyOf": [_local(one), _local(several)],
+        "title": title,
+        "anyOf": [_local(one) for one in found],
         "$defs": _local(definitions),
     }
+
+
+def encode(value: msgspec.Struct) -> str:
+    """A value as one JSON object, indented."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"
 
 
 def _local(part: object) -> object:
@@ -57,7 +67,3 @@ def _value(key: str, value: object) -> object:
             return f"#/$defs/{value.rsplit('/', 1)[1]}"
         return cleandoc(value) if key == "description" else value
     return _local(value)
-
-
-def _encode(value: msgspec.Struct) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n"

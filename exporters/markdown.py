@@ -35,6 +35,14 @@ def render(report: Report, *, only: Collection[str] | None = None) -> str:
     return "\n".join(_document(document(report, only), "#")) + "\n"
 
 
+def render_documents(documents: Sequence[Document]) -> str:
+    """Documents below each other, as ``render`` writes one; those after the first a level lower."""
+    lines: list[str] = []
+    for number, doc in enumerate(documents):
+        lines += ["", *_document(doc, "##")] if number else _document(doc, "#")
+    return "\n".join(lines) + "\n"
+
+
 def render_ranks(
     reports: Sequence[Report],
     *,

@@ -31,6 +31,17 @@ def render(report: Report, *, width: int = 80, color: bool = False, only: Collec
     return _text(console)
 
 
+def render_documents(documents: Sequence[Document], *, width: int = 80, color: bool = False) -> str:
+    """Documents below each other, as ``render`` writes one."""
+    console = _console(width, color)
+    for number, doc in enumerate(documents):
+        if number:
+            console.print(_blank())
+            console.rule(style="dim")
+        _write(console, doc)
+    return _text(console)
+
+
 def render_ranks(
     reports: Sequence[Report],
     *,

@@ -40,7 +40,7 @@ def results(work: Path) -> dict[str, Any]:
 
 def test_every_case_is_measured(results: dict[str, Any]) -> None:
     assert list(results["cases"]) == [
-        "load", "single", "fallback", "stream", "reopen", "analyze", "gzipped", "stages",
+        "load", "single", "fallback", "stream", "reopen", "analyze", "critical_path", "gzipped", "stages",
     ]  # fmt: skip
     assert all(results["cases"].values())
 

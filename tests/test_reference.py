@@ -24,9 +24,9 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["tables.md", "cli.md", "report.schema.json"])
+@pytest.mark.parametrize("page", ["tables.md", "cli.md", "findings.md", "report.schema.json", "diff.schema.json"])
 def test_reference_page_is_what_make_docs_writes(page: str) -> None:
-    package = {"cli.md": "click", "report.schema.json": "msgspec"}.get(page)
+    package = {"cli.md": "click", "report.schema.json": "msgspec", "diff.schema.json": "msgspec"}.get(page)
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
     if package is not None and f"{package}=={version(package)}" not in pins:
         pytest.skip(f"another version of {package} words it differently")
@@ -43,7 +43,11 @@ def test_picture_is_what_make_docs_draws() -> None:
 
 def test_every_page_is_compared() -> None:
     names = {path.name for path in (ROOT / "docs" / "reference").iterdir()}
-    assert names == set(generator().PAGES) == {"tables.md", "cli.md", "report.schema.json"}
+    assert (
+        names
+        == set(generator().PAGES)
+        == {"tables.md", "cli.md", "findings.md", "report.schema.json", "diff.schema.json"}
+    )
 
 
 def test_every_table_and_column_has_a_meaning() -> None:
@@ -55,4 +59,5 @@ def test_every_table_and_column_has_a_meaning() -> None:
 
 def test_report_schema_is_a_schema() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator.check_schema(json.loads(generator().report_schema()))
+    for schema in (generator().report_schema(), generator().diff_schema()):
+        jsonschema.Draft202012Validator.check_schema(json.loads(schema))

@@ -8,22 +8,44 @@ from msgspec.structs import replace
 
 from profsuite.analyzers.base import SEVERITIES, Finding
 from profsuite.analyzers.findings.allocator_calls import allocator_calls
+from profsuite.analyzers.findings.anomaly_mode import anomaly_mode
+from profsuite.analyzers.findings.blocking_h2d import blocking_h2d
 from profsuite.analyzers.findings.compile_in_steps import compile_in_steps
 from profsuite.analyzers.findings.cpu_only import cpu_only
+from profsuite.analyzers.findings.cpu_saturated import cpu_saturated
+from profsuite.analyzers.findings.cudnn_autotuning import cudnn_autotuning
 from profsuite.analyzers.findings.exposed_communication import exposed_communication
 from profsuite.analyzers.findings.exposed_memcpy import exposed_memcpy
 from profsuite.analyzers.findings.garbage_collection import garbage_collection
+from profsuite.analyzers.findings.graph_breaks import graph_breaks
 from profsuite.analyzers.findings.host_bound import host_bound
 from profsuite.analyzers.findings.host_communication import host_communication
+from profsuite.analyzers.findings.host_copies import host_copies
+from profsuite.analyzers.findings.host_round_trips import host_round_trips
+from profsuite.analyzers.findings.idle_between_graph_launches import idle_between_graph_launches
 from profsuite.analyzers.findings.input_bound import input_bound
+from profsuite.analyzers.findings.item_in_loop import item_in_loop
 from profsuite.analyzers.findings.kernel_bound import kernel_bound
+from profsuite.analyzers.findings.low_memory_use import low_memory_use
+from profsuite.analyzers.findings.module_loading import module_loading
 from profsuite.analyzers.findings.no_device_work import no_device_work
+from profsuite.analyzers.findings.optimizer_zero_grad import optimizer_zero_grad
+from profsuite.analyzers.findings.pageable_h2d import pageable_h2d
+from profsuite.analyzers.findings.profiler_overhead import profiler_overhead
+from profsuite.analyzers.findings.recompiles import recompiles
+from profsuite.analyzers.findings.recompute_cost import recompute_cost
 from profsuite.analyzers.findings.savings import with_saving
+from profsuite.analyzers.findings.serialised_streams import serialised_streams
+from profsuite.analyzers.findings.single_tensor_optimizer import single_tensor_optimizer
 from profsuite.analyzers.findings.small_kernels import small_kernels
+from profsuite.analyzers.findings.sorted_gradients import sorted_gradients
 from profsuite.analyzers.findings.step_outliers import step_outliers
 from profsuite.analyzers.findings.stream_waits import stream_waits
 from profsuite.analyzers.findings.sync_in_loop import sync_in_loop
+from profsuite.analyzers.findings.throttling import throttling
 from profsuite.analyzers.findings.trace_health import trace_health
+from profsuite.analyzers.findings.unfused_pointwise import unfused_pointwise
+from profsuite.analyzers.findings.worker_startup import worker_startup
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -42,17 +64,39 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     input_bound,
+    worker_startup,
+    host_copies,
     host_bound,
+    cpu_saturated,
+    anomaly_mode,
+    item_in_loop,
     sync_in_loop,
-    exposed_communication,
+    host_round_trips,
+    pageable_h2d,
+    blocking_h2d,
     exposed_memcpy,
+    exposed_communication,
     kernel_bound,
+    single_tensor_optimizer,
+    optimizer_zero_grad,
+    unfused_pointwise,
     small_kernels,
+    idle_between_graph_launches,
+    sorted_gradients,
+    recompute_cost,
+    low_memory_use,
     stream_waits,
+    serialised_streams,
     allocator_calls,
     compile_in_steps,
+    recompiles,
+    graph_breaks,
+    cudnn_autotuning,
+    module_loading,
     garbage_collection,
     step_outliers,
+    throttling,
+    profiler_overhead,
     host_communication,
     cpu_only,
     no_device_work,
@@ -69,6 +113,8 @@ def findings(analysis: Analysis) -> tuple[Finding, ...]:
     """
     found = [finding for rule in RULES for finding in rule(analysis)]
     found = [finding for finding in found if finding.cost_ns is None or analysis.share(finding.cost_ns) >= NOISE]
+    seen = {finding.id for finding in found}
+    found = [replace(f, counted_in=tuple(kind for kind in f.counted_in if kind in seen)) for f in found]
     found = [with_saving(analysis, finding) for finding in found]
     if analysis.too_little:
         found = [finding if finding.cost_ns is None else replace(finding, severity="info") for finding in found]

@@ -16,7 +16,10 @@ FIRES_FROM = 0.02
 
 
 def allocator_calls(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when such calls leave the device idle, or hold a launching thread, for 2 % of the window."""
+    """Fires when such calls leave the device idle, or hold a launching thread, for 2 % of the window.
+
+    Remedy: profile after warm-up; expandable_segments:True, stable shapes, no empty_cache().
+    """
     if analysis.main is None:
         return ()
     idle = analysis.idle_ns("allocator")

@@ -18,7 +18,10 @@ FIRES_FROM = 0.01
 
 
 def compile_in_steps(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when compilation takes 1 % of the host window."""
+    """Fires when compilation takes 1 % of the host window.
+
+    Remedy: profile after warm-up; find out why later steps compile.
+    """
     trace = analysis.trace
     rows = analysis.rows_of(COMPILE)
     if not len(rows) or not analysis.host.window_ns:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when the recording has ops, no device work, and no sign that a device was there."""
+    """Fires when the recording has ops, no device work, and no sign that a device was there.
+
+    Remedy: where a GPU was expected, check why there is none; else start with the largest op.
+    """
     if not is_cpu_only(analysis) or not analysis.ops.rows:
         return ()
     top, thread = analysis.ops.rows[0], analysis.host.threads[0]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def exposed_communication(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when communication is exposed for 5 % of the window."""
+    """Fires when communication is exposed for 5 % of the window.
+
+    Remedy: compare the ranks; then overlap more or send less.
+    """
     device = analysis.device
     if analysis.main is None or device is None:
         return ()

@@ -15,7 +15,10 @@ FIRES_FROM = 0.01
 
 
 def garbage_collection(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when collections take 1 % of a thread's window."""
+    """Fires when collections take 1 % of a thread's window.
+
+    Remedy: gc.freeze(), gc.disable(), and collections at chosen steps on all ranks.
+    """
     rows = analysis.rows_of(GC)
     if not len(rows) or not analysis.host.window_ns:
         return ()

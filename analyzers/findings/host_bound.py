@@ -28,7 +28,10 @@ FIRES_FROM = 0.1
 
 
 def host_bound(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when the device idles for a late CPU for 10 % of the window."""
+    """Fires when the device idles for a late CPU for 10 % of the window.
+
+    Remedy: CUDA graphs, torch.compile, a larger batch.
+    """
     cost = analysis.idle_ns("host")
     fraction = analysis.share(cost)
     if analysis.main is None or fraction < FIRES_FROM:

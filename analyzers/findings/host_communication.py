@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 def host_communication(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires on CPU jobs when communication that no op hides takes 5 % of the window."""
+    """Fires on CPU jobs when communication that no op hides takes 5 % of the window.
+
+    Remedy: compare the ranks; then send less, less often, or while ops run.
+    """
     if not is_cpu_only(analysis):
         return ()
     rows = communication_rows(analysis)

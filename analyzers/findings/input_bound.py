@@ -28,7 +28,10 @@ NO_WORKERS = "_SingleProcessDataLoaderIter"
 
 
 def input_bound(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires from 5 % of the window: device idle for input, or on CPU jobs the main thread inside the loader."""
+    """Fires from 5 % of the window: device idle for input, or on CPU jobs the main thread inside the loader.
+
+    Remedy: more loader workers, prefetching, pinned memory; cheaper transforms.
+    """
     cost = input_wait_ns(analysis)
     fraction = analysis.share(cost)
     if fraction < WARNING:

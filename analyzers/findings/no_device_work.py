@@ -48,7 +48,10 @@ class DeviceSigns:
 
 
 def no_device_work(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires when the recording speaks of a device and has no device work."""
+    """Fires when the recording speaks of a device and has no device work.
+
+    Remedy: record GPU activities, with no other user of CUPTI.
+    """
     if analysis.work or is_cpu_only(analysis):
         return ()
     signs = device_signs(analysis)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 EDITS: Final[dict[str, Edit]] = {
     "input_bound": Edit(no_input_wait=True),
     "host_bound": Edit(graphs=True),
+    "idle_between_graph_launches": Edit(graphs=True),
+    "item_in_loop": Edit(no_sync=True),
     "sync_in_loop": Edit(no_sync=True),
     "exposed_communication": Edit(no_comm=True),
     "host_communication": Edit(no_comm=True),
@@ -27,6 +29,8 @@ EDITS: Final[dict[str, Edit]] = {
     "allocator_calls": Edit(scales=(("allocator", 0.0),)),
     "compile_in_steps": Edit(scales=(("compile", 0.0),)),
     "garbage_collection": Edit(scales=(("gc", 0.0),)),
+    "single_tensor_optimizer": Edit(scales=(("host:Optimizer.step#*", 0.0),)),
+    "optimizer_zero_grad": Edit(scales=(("Optimizer.zero_grad#*", 0.0), ("host:Optimizer.zero_grad#*", 0.0))),
 }
 """A finding's id, and the edit that its remedy amounts to."""
 
@@ -34,6 +38,15 @@ EDITS: Final[dict[str, Edit]] = {
 def with_saving(analysis: Analysis, finding: Finding) -> Finding:
     """The finding with its ``saving_ms_per_step``: null without steps, or where its remedy is no edit."""
     edit = EDITS.get(finding.id)
-    if edit is None or finding.saving_ms_per_step is not None:
+    if edit is None or finding.saving_ms_per_step is not None or _removes_more(analysis, finding):
         return finding
     return replace(finding, saving_ms_per_step=analysis.saving_ms_per_step(edit))
+
+
+def _removes_more(analysis: Analysis, finding: Finding) -> bool:
+    """Whether the edit would remove what other findings tell too: waits of other kinds, copies of other kinds."""
+    if finding.id in ("item_in_loop", "sync_in_loop"):
+        return finding.cost_ns != analysis.idle_ns("sync")
+    if finding.id == "exposed_memcpy":
+        return analysis.device is not None and finding.cost_ns != analysis.device.shares.exposed_memcpy_ns
+    return False

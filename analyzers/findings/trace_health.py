@@ -21,7 +21,10 @@ UNKNOWN_SHARE = 0.2
 
 
 def trace_health(analysis: Analysis) -> tuple[Finding, ...]:
-    """Fires on faults of the file that change numbers, and when idle time has no cause."""
+    """Fires on faults of the file that change numbers, and when idle time has no cause.
+
+    Remedy: record again and let the profiler finish writing.
+    """
     return (*_faults(analysis), *_unexplained(analysis))
 
 

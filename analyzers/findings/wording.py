@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from profsuite.analyzers.base import Evidence, Place, Severity
 from profsuite.analyzers.places import thread_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from profsuite.analyzers.analysis import Analysis
 
@@ -74,6 +78,16 @@ def per_step(label: str, analysis: Analysis, ns: int) -> tuple[Evidence, ...]:
     """Evidence: a time spread over the steps, in ms; none without steps."""
     value = analysis.per_step_ms(ns)
     return () if value is None else (Evidence(label=label, value=round(value, 3), unit="ms per step"),)
+
+
+def bytes_moved(analysis: Analysis, own: NDArray[np.bool_]) -> tuple[Evidence, ...]:
+    """Evidence: the bytes that copies of the main device's work moved; none where a copy does not say."""
+    assert analysis.main is not None
+    of = np.isin(analysis.trace.array("memcpy", "slice_id"), analysis.work[analysis.main].ids[own])
+    moved = analysis.trace.array("memcpy", "bytes")[of]
+    return (
+        (Evidence(label="they move", value=int(moved.sum()), unit="bytes"),) if len(moved) and moved.min() >= 0 else ()
+    )
 
 
 def somewhere(analysis: Analysis, row: int | None = None, *, op: str | None = None, source: str | None = None) -> Place:

@@ -14,7 +14,7 @@ import numpy as np
 from profsuite.analyzers.device_work import COMM
 from profsuite.analyzers.host_calls import matching
 from profsuite.analyzers.idle import QUEUE_NS
-from profsuite.analyzers.whatif.parts import DEPENDENCY, LAUNCHED, STREAM, Edges, Machine
+from profsuite.analyzers.whatif.parts import DEPENDENCY, LAUNCH_NS, LAUNCHED, STREAM, Edges, Machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
 
-LAUNCH_NS: Final = 5_000
-"""From a launch call's start to the kernel's, where no kernel was seen that waited for nothing else."""
 LONGEST_LAUNCH_NS: Final = 30_000
 """A longer median comes from launches that waited for something else, as at a recording's start."""
 BACK_TO_BACK_NS: Final = 1_000
@@ -55,17 +53,19 @@ def device_edges(machine: Machine, points: Points) -> Edges:
     launched = machine.launch >= 0
     issue = np.where(launched, points.issue[machine.launch], -1)
     launched &= issue >= 0
-    latency = np.where(launched, start - machine.launch_start, 0)
+    issued = np.where(launched, points.time[np.maximum(issue, 0)] if len(points.time) else start, start)
+    launched &= issued <= start
+    latency = np.where(launched, start - issued, 0)
 
-    queued = follows & launched & (machine.launch_start < end[before] - QUEUE_NS) & (gap >= 0) & (gap <= QUEUE_NS)
+    queued = follows & launched & (issued < end[before] - QUEUE_NS) & (gap >= 0) & (gap <= QUEUE_NS)
     typical_gap = int(np.median(gap[queued])) if queued.any() else BACK_TO_BACK_NS
-    alone = launched & (~follows | (end[before] <= machine.launch_start))
+    alone = launched & (~follows | (end[before] <= issued))
     typical_latency = min(int(np.median(latency[alone])), LONGEST_LAUNCH_NS) if alone.any() else LAUNCH_NS
 
     stream_weight = np.minimum(gap, typical_gap)
     launch_weight = np.minimum(latency, typical_latency)
     from_stream = np.where(follows, end[before] + stream_weight, _NEVER)
-    from_launch = np.where(launched, machine.launch_start + launch_weight, _NEVER)
+    from_launch = np.where(launched, issued + launch_weight, _NEVER)
     dependent, source = _known_dependencies(machine)
     event_weight = np.minimum(start[dependent] - end[source], EVENT_NS)
     from_others = np.full(len(work), _NEVER)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.analyzers.host_calls import ALLOCATOR, LAUNCH, SYNC
-from profsuite.analyzers.whatif.parts import ACTIVE, FORK, JOIN, SYNCED, Edges, Machine
+from profsuite.analyzers.whatif.parts import ACTIVE, FORK, JOIN, LAUNCH_NS, SYNCED, Edges, Machine
 from profsuite.trace.intervals import covered, merge
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ SYNC_RETURN_NS: Final = 5_000
 """From the end of device work to the return of the call that waited for it, where none was seen."""
 LONG_LAUNCH_NS: Final = 100_000
 """A launch that takes this long, and 20 times the median, waited: the queue of launches was full."""
+LONG_CALL_NS: Final = 50_000
+"""A launch call that takes at least this long issues its work not as it begins."""
 NEAR_NS: Final = 50_000
 """A launch or allocation that waited returns this soon after the device work that it waited for."""
 _FEW: Final = 0.02
 """A thread that is at work for less than this share of another's burst waits for it."""
 # The order of moments of one time: what waits comes last.
-_DONE, _FORK, _PLAIN, _JOIN, _DONE_AT_ONCE = 1, 2, 3, 4, 5
+_DONE, _FORK, _BEGIN, _PLAIN, _JOIN, _DONE_AT_ONCE = 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,9 @@ class _Collector:
 
     def points(self) -> Points:
         machine = self.machine
-        for thread, line in machine.threads.items():
-            # Other threads begin with their first burst.
-            self.add(thread, line.time[[0, -1]] if thread == machine.main else line.time[-1:], _PLAIN)
+        # Other threads begin and end with their bursts.
+        if machine.main is not None:
+            self.add(machine.main, machine.threads[machine.main].time[[0, -1]], _PLAIN)
         steps = self._steps()
         issue = self._calls()
         if machine.main is not None:
@@ -134,7 +136,10 @@ class _Collector:
         called = launched.copy()
         called[waits.rows] = True
         rows = np.flatnonzero(called)
-        issue[rows] = self.add(machine.tracks[rows], machine.ts[rows], _PLAIN, rows)
+        waited = np.zeros(len(machine.ts), bool)
+        waited[waits.rows] = True
+        moments = np.where(waited[rows], machine.ts[rows], self._issued(rows))
+        issue[rows] = self.add(machine.tracks[rows], moments, _PLAIN, rows)
         took = machine.ends[waits.rows] - machine.ts[waits.rows]
         rank = np.where(took > 0, _DONE, _DONE_AT_ONCE)
         done = self.add(machine.tracks[waits.rows], machine.ends[waits.rows], rank, waits.rows, waits.host_limit)
@@ -142,6 +147,18 @@ class _Collector:
         self.link(done[seen], -1 - waits.work[seen], waits.weight[seen], SYNCED)
         issue[~launched] = -1
         return issue
+
+    def _issued(self, rows: Int64s) -> Int64s:
+        """When calls issued their work: as they began, long ones (which load a module, say) as late as their first
+        work allows.
+        """
+        machine = self.machine
+        begin, finish = machine.ts[rows], machine.ends[rows]
+        first = np.full(len(machine.ts), UNLIMITED)
+        known = machine.launch >= 0
+        np.minimum.at(first, machine.launch[known], machine.start[known])
+        late = np.clip(np.minimum(first[rows], finish + LAUNCH_NS) - LAUNCH_NS, begin, finish)
+        return np.where((finish - begin >= LONG_CALL_NS) & (first[rows] < UNLIMITED), late, begin)
 
     def _handovers(self, main: int) -> None:
         """Bursts of other threads: each begins where the main thread is, which waits for it if it does nothing else."""
@@ -157,16 +174,16 @@ class _Collector:
         first, last = self.machine.threads[main].time[[0, -1]].tolist()
         given = (start >= first) & (start <= last)
         forks = self.add(main, start[given], _FORK)
-        begin = self.add(track, start, _PLAIN, -1, 0)
+        begin = self.add(track, start, _BEGIN, -1, 0)
         self.link(begin[given], forks, np.zeros(len(forks), np.int64), FORK)
         # The next time that the main thread is at work after the burst, if it was idle during it.
         following = np.searchsorted(at_work[0], end)
         idle = covered(start, end, at_work) <= _FEW * (end - start)
+        finish = self.add(track, end, _PLAIN)
         waited = np.flatnonzero(given & idle & (following < len(at_work[0])))
-        finish = self.add(track, end[waited], _PLAIN)
         again = at_work[0][following[waited]]
         joins = self.add(main, again, _JOIN, -1, 0)
-        self.link(joins, finish, again - end[waited], JOIN)
+        self.link(joins, finish[waited], again - end[waited], JOIN)
 
 
 def _activity(line: Timeline) -> IntervalSet:
@@ -200,7 +217,8 @@ class _Waits:
         rows = np.concatenate([syncs, np.setdiff1d(others, syncs)])
         is_sync = np.arange(len(rows)) < len(syncs)
         begin, finish = machine.ts[rows], machine.ends[rows]
-        work = self._last_work(begin, finish)
+        # A copy that waits does so for itself too, a launch never.
+        work = self._last_work(np.where(is_sync, begin, begin - 1), finish)
         ended = (
             np.where(work >= 0, machine.end[work], np.iinfo(np.int64).min)
             if machine.num_work
@@ -221,7 +239,7 @@ class _Waits:
         self.host_limit = np.where(bound, np.minimum(finish - begin, typical_call), UNLIMITED)
 
     def _last_work(self, begin: Int64s, finish: Int64s) -> Int64s:
-        """Of the work launched before each call began and ended when it returned, the piece that ended last."""
+        """Of the work launched until each call began and ended when it returned, the piece that ended last."""
         machine = self.machine
         best = np.full(len(begin), -1, np.int64)
         best_end = np.full(len(begin), _NEVER)

@@ -32,6 +32,9 @@ anchor      no cause is known: it comes when it came
 HOST, STREAM, LAUNCHED, DEPENDENCY, SYNCED, FORK, JOIN, END, ANCHOR = range(len(EDGES))
 NUM_KINDS: Final = len(EDGES)
 
+LAUNCH_NS: Final = 5_000
+"""From a launch call's start to its kernel's, where no kernel was seen that waited for nothing else."""
+
 ACTIVE: Final = (OP, LAUNCH, ALLOCATOR, SYNC, INPUT, COMPILE, GC)
 """Classes of host time that show a thread at work; Python frames also last while it waits."""
 
@@ -149,9 +152,21 @@ class Machine:
 
     @cached_property
     def main(self) -> int | None:
-        """The track of the main thread: that of the host breakdown."""
-        threads = self.analysis.host.threads
-        return threads[0].track_id if threads else None
+        """The track of the thread that gives work to the others: it marks the steps, or is at work first.
+
+        Threads that are at work for less than a twentieth of the busiest one's time are none.
+        """
+        marks = self.trace.array("step", "slice_id")
+        if len(marks):
+            tracks = np.bincount(self.tracks[marks])
+            if int(tracks.argmax()) in self.threads:
+                return int(tracks.argmax())
+        active = {
+            track: int(np.diff(line.time)[np.isin(line.code, ACTIVE)].sum()) for track, line in self.threads.items()
+        }
+        most = max(active.values(), default=0)
+        busy = [track for track, time in active.items() if 20 * time >= most]
+        return min(busy, key=lambda track: (int(self.threads[track].time[0]), track), default=None)
 
     def stream_rows(self, number: int) -> slice:
         """The work of one stream."""

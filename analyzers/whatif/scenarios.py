@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from profsuite.analyzers.base import Ns
 from profsuite.analyzers.whatif.edits import Edit
+from profsuite.analyzers.whatif.hiding import LatencyHiding, latency_hiding
 from profsuite.analyzers.whatif.path import CriticalPath, critical_path
 from profsuite.analyzers.whatif.replay import WhatIf, replay
 
@@ -31,25 +32,25 @@ SCENARIOS: Final[dict[str, Edit]] = {
 """A question in words, and the edit that it means."""
 
 
-def saving_ms_per_step(analysis: Analysis, graph: Graph | None, edit: Edit) -> float | None:
-    """What a replay under an edit saves, ms a step, at least 0; null without steps, or where nothing matches."""
-    if graph is None or not len(graph.steps):
+def saving_ns(analysis: Analysis, graph: Graph | None, edit: Edit) -> int | None:
+    """What a replay under an edit saves of the whole job, ns, at least 0; null where nothing matches."""
+    if graph is None:
         return None
     try:
-        saving = replay(analysis, graph, edit).saving_ms_per_step
+        return max(0, replay(analysis, graph, edit).saving_ns)
     except ValueError:
         return None
-    return None if saving is None else max(0.0, saving)
 
 
 class Replays(Struct, frozen=True, kw_only=True):
     """The critical path, and the scenarios that apply: those that save most first.
 
-    ``length_ns`` is the measured time of the job that they are compared with.
+    ``length_ns`` is the measured time of the job that they are compared with; ``hiding`` is null without communication.
     """
 
     length_ns: Ns
     path: CriticalPath
+    hiding: LatencyHiding | None
     scenarios: tuple[WhatIf, ...]
 
 
@@ -66,4 +67,9 @@ def replays(analysis: Analysis, graph: Graph | None, top: int = 10) -> Replays |
         if outcome.saving_ns > 0:
             found.append(outcome)
     found.sort(key=lambda outcome: -outcome.saving_ns)
-    return Replays(length_ns=graph.length_ns, path=critical_path(analysis, graph, top), scenarios=tuple(found))
+    return Replays(
+        length_ns=graph.length_ns,
+        path=critical_path(analysis, graph, top),
+        hiding=latency_hiding(analysis, graph),
+        scenarios=tuple(found),
+    )

@@ -18,10 +18,15 @@ def advice(report: Report, finding: Finding) -> Advice:
         title=printable(finding.title),
         seen=tuple(_evidence(evidence) for evidence in finding.evidence),
         where=_where(finding.where),
-        cost=None if cost is None else f"{duration(cost)} in this {part_of(report)}",
+        cost=None if cost is None else f"{duration(cost)} in this {part_of(report)}{_counted_in(finding)}",
         saving=None if saving is None else f"{duration(saving * 1e6)} a step, by replay",
         remedy=printable(finding.remedy),
     )
+
+
+def _counted_in(finding: Finding) -> str:
+    kinds = finding.counted_in
+    return f" (some of it counted by {' and '.join(map(printable, kinds))} too)" if kinds else ""
 
 
 def _evidence(evidence: Evidence) -> str:

@@ -66,18 +66,33 @@ def _path_section(path: CriticalPath) -> Section:
 
 def _scenario_section(replays: Replays) -> Section:
     shown = [s for s in replays.scenarios if (percent_of(s.saving_ns, s.measured_ns) or 0) >= LEAST_SHARE]
+    notes = _hiding(replays)
     if not shown:
-        return Section("What if", (), ("No single obstacle's removal would shorten this recording.",))
+        return Section("What if", (), ("No single obstacle's removal would shorten this recording.", *notes))
     rows = [_scenario(scenario) for scenario in shown[:SCENARIOS_SHOWN]]
     columns = (
-        Column("if there were", False),
+        Column("with", False),
         Column("it would take"),
         Column("saves"),
         Column("of it"),
         Column("saves a step"),
     )
-    note = "Each is the recording replayed with that change alone; savings do not add up."
-    return Section("What if", (without_empty("Predicted by replay", columns, rows),), (note,))
+    notes = ("Each is the recording replayed with that change alone; savings do not add up.", *notes)
+    return Section("What if", (without_empty("Predicted by replay", columns, rows),), notes)
+
+
+def _hiding(replays: Replays) -> tuple[str, ...]:
+    """What an earlier launch of collectives could hide, in a sentence."""
+    hiding = replays.hiding
+    if hiding is None or not hiding.exposed_ns:
+        return ()
+    if not hiding.num_known:
+        return ("Of no collective the inputs are known, so what an earlier launch could hide is unknown.",)
+    return (
+        f"Of {duration(hiding.exposed_ns)} of exposed communication, collectives launched as soon as their inputs are "
+        f"ready could hide {duration(hiding.hideable_ns)}; {duration(hiding.remaining_ns)} would remain (the inputs of "
+        f"{count(hiding.num_known)} of {plural(hiding.num_collectives, 'collective')} are known).",
+    )
 
 
 def _scenario(scenario: WhatIf) -> tuple[Cell, ...]:

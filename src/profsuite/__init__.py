@@ -2,6 +2,7 @@
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
 ``profsuite.export(trace, "trace.pftrace")`` writes it in another format;
+``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
 """
@@ -12,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.diff.report import DiffReport, diff
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DiffReport",
     "MissingExtraError",
     "ProfsuiteError",
     "Report",
@@ -33,6 +36,7 @@ __all__ = [
     "__version__",
     "analyze",
     "annotate",
+    "diff",
     "export",
     "find_ranks",
     "load",
@@ -41,6 +45,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "DiffReport": "profsuite.analyzers.diff.report",
+    "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
     "MissingExtraError": "profsuite.errors",

@@ -4,6 +4,7 @@ ProfsuiteError
 ├── TraceError        a file, folder or stream that cannot be read as a trace
 ├── SelectionError    a rank, step or time range that the trace does not have
 ├── MissingExtraError an optional package that is not installed
+├── BudgetError       a budget file that is wrong: defined in analyzers.check.budget
 └── of the collector  BusyError, BuildError, RecorderError, CuptiError: defined where they are raised
 """
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.findings import findings
 from profsuite.trace.load import load
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -56,10 +58,28 @@ class Job:
             "gpu_memcpy", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
         )
 
+    def busy(self, pieces=4, one_in=1):
+        """A device that is never idle from 100 us on, 50 us a piece: launches far ahead."""
+        for i in range(pieces * one_in):
+            self.launch(i, 1, 1 + i).kernel(100 + 50 // one_in * i, 50 // one_in, 1 + i)
+        return self
+
     def trace(self):
         path = self.folder / f"job{len(list(self.folder.iterdir()))}.json"
         path.write_text(json.dumps({**self.header, "traceEvents": self.events}))
         return load(path, cache=False)
+
+
+@pytest.fixture
+def found():
+    """A function that gives a trace's finding of one kind, None without."""
+    return lambda trace, kind: next((f for f in findings(Analysis(trace)) if f.id == kind), None)
+
+
+@pytest.fixture
+def value():
+    """A function from a finding and a label to that evidence's value."""
+    return lambda finding, label: next(e.value for e in finding.evidence if e.label == label)
 
 
 @pytest.fixture

@@ -22,7 +22,12 @@ REAL = {
         r"the rest is not judged here\.$"
     ),
     "h100_bert_small.json.gz": r"only 7\.9 % of its window, and for 3\.44 ms .* \(88 % of the GPU window\)",
-    "diff_a100_control.json.gz": r"^The job waits for communication: for 87\.9 ms \(19 %",
+    # Communication is exposed for longer, but the CPU holds it up: without it little would be saved.
+    "diff_a100_control.json.gz": (
+        r"^The CPU is the bottleneck: .* By replay, with one graph launch a step, a step would be 17\.8 ms shorter\. "
+        r"More of the GPU window \(19 %\) goes to exposed communication, but without communication, a step would be "
+        r"5\.08 ms shorter\.$"
+    ),
     "a100_no_kernels.json": r"^7 calls to the device's runtime were recorded, none of them a launch, and no kernels",
     "a100_cupti_range_profiler.json.gz": r"^77 events of GPU 0 were recorded, but of kinds whose time .* isn't known",
     "mtia_rank0.json.gz": r"^25814 events of MTIA 9 were recorded, but of kinds whose time .* isn't known",

@@ -16,7 +16,7 @@ import click
 from profsuite import __version__
 from profsuite.errors import ProfsuiteError
 
-COMMANDS = ("record", "analyze", "whatif", "info", "convert", "query", "doctor", "completion")
+COMMANDS = ("record", "analyze", "whatif", "diff", "check", "info", "convert", "query", "doctor", "completion")
 """Every command; each lives in the module of its name, as the attribute ``command``."""
 
 FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -29,12 +29,13 @@ EPILOG = """\b
 Examples:
   profsuite analyze trace.json.gz
   profsuite analyze run_folder/ --format html --output report.html
+  profsuite diff before.json.gz after.json.gz
   profsuite query "SELECT name, sum(dur) FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json
 
 \b
 Exit codes:
   0    done
-  1    a finding at or above --fail-on
+  1    a finding at or above --fail-on, or a failed check
   2    the input cannot be read, or the command line is wrong
   3    a fault of profsuite itself (PROFSUITE_DEBUG=1 shows the traceback)
   130  interrupted

@@ -7,6 +7,7 @@ import pytest
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.whatif.edits import Edit, parse_scale
+from profsuite.analyzers.whatif.hiding import latency_hiding
 from profsuite.analyzers.whatif.path import critical_path, slack_ns, slice_slack
 from profsuite.analyzers.whatif.replay import replay, times
 
@@ -128,6 +129,53 @@ def test_the_path_through_the_streams(data_parallel):
     assert found["dependency_wait"] == 4
     assert found["unknown"] == 1
     assert found["sync_return"] == 5
+
+
+def test_what_a_late_launch_hides(job):
+    """A collective of 50 us whose input is ready at 110, launched at 150 only, when compute ends."""
+    job.launch(0, 5, 1).kernel(10, 100, 1)
+    job.launch(6, 4, 2).kernel(111, 89, 2)
+    job.op("record_param_comms", 140, 40).launch(195, 5, 3, tid=2)
+    job.kernel(202, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # The work launched before it, which it waits for, ends at 200: nothing can be hidden.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (50_000, 0, 50_000)
+    assert (hiding.num_collectives, hiding.num_known) == (1, 1)
+
+
+def test_what_an_early_launch_would_hide(job):
+    """The collective's input is ready at 60; launched at 190 it runs from 195, of which another stream hides 5 us."""
+    job.launch(0, 2, 1).kernel(10, 190, 1, stream=8)
+    job.launch(4, 2, 2).kernel(12, 48, 2)
+    job.launch(190, 5, 3).kernel(195, 50, 3, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    analysis = Analysis(job.trace())
+    hiding = latency_hiding(analysis, analysis.graph)
+    # From 62 on the other stream hides all of it.
+    assert (hiding.exposed_ns, hiding.hideable_ns, hiding.remaining_ns) == (45_000, 45_000, 0)
+
+
+def test_a_launch_that_takes_long_issues_at_its_end(job):
+    """A call of 500 us that loads a module: its kernel follows the call, not the kernel before."""
+    job.step(1, 0, 700).launch(0, 5, 1).kernel(10, 20, 1)
+    job.launch(100, 500, 2).kernel(598, 20, 2, name="other")
+    job.call("cudaDeviceSynchronize", 610, 20)
+    found = parts(job)
+    assert found["host_launch"] == 5 + 493  # the first call, and the second until 5 us before its kernel
+    assert "unknown" not in found
+    # The second kernel runs from 95 to 115, the wait for it ends 12 us later, the step 70 us after that.
+    assert predicted_us(job, no_launch_overhead=True) == (700, 197)
+
+
+def test_without_steps_the_first_thread_at_work_gives_the_others_theirs(job):
+    """The backward thread launches most, but does so for the main thread."""
+    job.op("aten::mm", 0, 100).launch(90, 5, 1).kernel(100, 10, 1)
+    for number in range(3):
+        job.op("MulBackward0", 120 + 30 * number, 20, tid=2)
+        job.launch(125 + 30 * number, 5, 2 + number, tid=2).kernel(135 + 30 * number, 10, 2 + number)
+    job.op("aten::add_", 220, 20)
+    # Everything after the first op moves with it.
+    assert predicted_us(job, scales=(("host:aten::mm", 0.5),)) == (240, 190)
 
 
 def test_slack_is_what_a_hidden_kernel_may_take_longer(job):

@@ -1,0 +1,1 @@
+"""What changed between two recordings: ``diff(before, after)`` gives a ``DiffReport``."""
