@@ -14,6 +14,7 @@ import msgspec
 
 from profsuite.exporters.chrome_events import Encoder
 from profsuite.exporters.compile_events import compile_rows
+from profsuite.exporters.facts import facts
 from profsuite.exporters.json_words import microseconds, track_id
 from profsuite.exporters.pids import own_track, track_names
 from profsuite.exporters.rows import words
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from profsuite.exporters.source import Source
     from profsuite.exporters.target import Target
     from profsuite.trace.batches import Batches
-    from profsuite.trace.model import TraceInfo
 
 _OWN: Final = frozenset({"process_name", "process_sort_index"})
 """Metadata that a file of several ranks says in its own words."""
@@ -95,7 +95,7 @@ class _Writer:
             return [("schemaVersion", "1"), *known, ("displayTimeUnit", '"ms"'), ("deviceProperties", devices)]
         header = [(key, _valid(text)) for key, text in self.batches[0].header]
         known_keys = {key for key, _ in header}
-        for key, made in _facts(info).items():
+        for key, made in facts(info).items():
             if key not in known_keys:
                 header.append((key, made))
                 self.added.append(key)
@@ -184,19 +184,6 @@ def _compile_events(rows: list[list[Any]], place: list[str]) -> list[dict[str, A
             {"ph": "i", "s": "p", "cat": "torch_compile", "name": name, "pid": pid, "tid": tid, "ts": ts, "args": args}
         )
     return events
-
-
-def _facts(info: TraceInfo) -> dict[str, str]:
-    """Top-level keys that say what is known of the recording."""
-    facts: dict[str, Any] = {}
-    distributed = {"backend": info.backend, "rank": info.rank, "world_size": info.world_size}
-    if any(known is not None for known in distributed.values()):
-        facts["distributedInfo"] = {key: known for key, known in distributed.items() if known is not None}
-    if info.base_time_ns is not None:
-        facts["baseTimeNanoseconds"] = info.base_time_ns
-    if info.devices:
-        facts["deviceProperties"] = list(info.devices)
-    return {key: json.dumps(known, allow_nan=False) for key, known in facts.items()}
 
 
 def _valid(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 import numpy as np
 
-from profsuite.exporters.json_words import Pools, floats, non_empty, numbered, string, value
+from profsuite.exporters.json_words import Pools, floats, grid_words, non_empty, string, value
 from profsuite.exporters.rows import Op, Part, Separator, Words, literal, render, when, words
 from profsuite.trace.columns import Text
 from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_INT64
@@ -201,18 +201,8 @@ def _key(text: str) -> bytes:
 
 def _grid(key: bytes, axes: Sequence[NDArray[np.int64]], index: NDArray[np.int32] | None) -> Part:
     """A member of three whole numbers, of which there are few."""
-    joined = np.zeros(len(axes[0]), np.int64)
-    for axis in axes:
-        codes, found = numbered(axis)
-        codes, _ = numbered(joined * len(found) + codes)
-        joined = codes.astype(np.int64)
-    first = np.full(int(joined.max(initial=-1)) + 1, -1)
-    first[joined[::-1]] = np.arange(len(joined))[::-1]
-    cells = zip(*(axis[first].tolist() for axis in axes), strict=True)
-    texts = [[None if part == NULL_INT64 else part for part in cell] for cell in cells]
-    absent = np.array([all(part is None for part in cell) for cell in texts], bool)
-    codes = np.where(absent[joined], -1, joined).astype(np.int32)
-    return Part(Op.WORD, key, codes, index, words([msgspec.json.encode(cell) for cell in texts])).member()
+    codes, texts = grid_words(axes)
+    return Part(Op.WORD, key, codes, index, words(texts)).member()
 
 
 def _starts(

@@ -51,6 +51,7 @@ FORMATS: Final[dict[str, str]] = {
     "parquet": "profsuite.exporters.parquet",
     "arrow": "profsuite.exporters.arrow",
     "chrome": "profsuite.exporters.chrome",
+    "perfetto": "profsuite.exporters.perfetto",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from profsuite.exporters.rows import Words, words
 from profsuite.trace.columns import Text, integers, to_numpy
+from profsuite.trace.readers.fields import NULL_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -79,3 +80,19 @@ def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.i
     array: Any = integers(values)
     encoded = array.dictionary_encode()
     return to_numpy(encoded.indices), to_numpy(encoded.dictionary)
+
+
+def grid_words(axes: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], list[bytes]]:
+    """Codes (-1 where no axis is known) and texts of columns of three whole numbers, of which few are distinct."""
+    joined = np.zeros(len(axes[0]), np.int64)
+    for axis in axes:
+        codes, found = numbered(axis)
+        codes, _ = numbered(joined * len(found) + codes)
+        joined = codes.astype(np.int64)
+    first = np.full(int(joined.max(initial=-1)) + 1, -1)
+    first[joined[::-1]] = np.arange(len(joined))[::-1]
+    cells = zip(*(axis[first].tolist() for axis in axes), strict=True)
+    texts = [[None if part == NULL_INT64 else part for part in cell] for cell in cells]
+    absent = np.array([all(part is None for part in cell) for cell in texts], bool)
+    codes = np.where(absent[joined], -1, joined).astype(np.int32)
+    return codes, [msgspec.json.encode(cell) for cell in texts]

@@ -33,8 +33,10 @@ class Op(IntEnum):
     WHEN = 4
     VARINT = 5
     FIXED = 6
-    OPEN = 7
-    CLOSE = 8
+    SIZED = 7
+    """A length-delimited field of protobuf: the prefix's first byte, the length of the rest, that rest and a varint."""
+    OPEN = 8
+    CLOSE = 9
 
 
 class Separator(IntEnum):
@@ -69,7 +71,7 @@ def words(values: Sequence[bytes]) -> Words:
 class Part:
     """One part of a row.
 
-    ``data``: int64 (INT, TIME, VARINT; null: ``NULL_INT64``; FIXED: bits), int32 codes (WORD; negative: null),
+    ``data``: int64 (INT, TIME, VARINT, SIZED; null: ``NULL_INT64``; FIXED: bits), int32 codes (WORD; negative: null),
     int8 (WHEN).  ``index`` (int32) gives each row's element of ``data``, negative for null; without it the row's
     number is it.
     ``skip``: how many of the following parts a false WHEN leaves out.
@@ -153,6 +155,14 @@ def render_arrow(num_rows: int, parts: Sequence[Part]) -> memoryview:
         if part.separator == Separator.MEMBER:
             pieces.append(_constant(b", ", there & ~fresh))
             fresh = fresh & ~there
+        if part.op == Op.SIZED:
+            digits = _written(part, values, there)
+            pieces.append(_constant(part.prefix[:1], there))
+            pieces.append(
+                _matrix((digits.size + len(part.prefix) - 1).astype(np.uint8)[:, None], there.astype(np.int64))
+            )
+            pieces += [_constant(part.prefix[1:], there), digits]
+            continue
         pieces.append(_constant(part.prefix, there))
         if part.separator == Separator.OPENS:
             fresh = fresh | there
@@ -192,7 +202,7 @@ def _values(part: Part, num_rows: int, active: NDArray[np.bool_]) -> tuple[NDArr
         values[there] = data[part.index[there]]
     if part.op == Op.WORD:
         there = there & (values >= 0)
-    elif part.op in (Op.INT, Op.TIME, Op.VARINT):
+    elif part.op in (Op.INT, Op.TIME, Op.VARINT, Op.SIZED):
         there = there & (values != NULL_INT64)
     return there, values
 
@@ -226,7 +236,7 @@ def _written(part: Part, values: NDArray[Any], there: NDArray[np.bool_]) -> _Pie
         return _Pieces(data, bounds[codes], np.where(there, bounds[codes + 1] - bounds[codes], 0))
     if part.op == Op.FIXED:
         return _matrix(values.astype("<i8").view(np.uint8).reshape(-1, 8), np.where(there, 8, 0))
-    if part.op == Op.VARINT:
+    if part.op in (Op.VARINT, Op.SIZED):
         left = values.astype(np.int64).view(np.uint64)
         shifted = left[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)[None, :9]
         shifted = np.column_stack([shifted, left >> np.uint64(63)])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profsuite.trace.batches import SpillBatches, TableBatches
+from profsuite.trace.embedded import is_embedded
 from profsuite.trace.load import load, stream
 from profsuite.trace.model import Trace
 from profsuite.trace.spill import Spill
@@ -76,7 +77,10 @@ def _is_large(path: str) -> bool:
     if not file.is_file():
         return False  # a run folder; or load says what is wrong with it
     with file.open("rb") as opened:
-        packed = opened.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5")
+        first = opened.read(16)
+    if is_embedded(first):
+        return False
+    packed = first[:2] in (b"\x1f\x8b", b"\x28\xb5")
     return file.stat().st_size > (STREAMED // 8 if packed else STREAMED)
 
 

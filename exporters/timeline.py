@@ -75,13 +75,7 @@ class Timeline:
     def _moved(self) -> tuple[NDArray[np.int32] | None, list[Track]]:
         """The written track of every slice (None: its own), and the written tracks."""
         tracks = [Track(number) for number in range(len(self.batches.tracks))]
-        num = self.batches.num_rows("slice")
-        ts, dur, track = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int32)
-        first = 0
-        for batch in self.batches.batches("slice"):
-            rows = slice(first, first + len(cast("NDArray[Any]", batch["ts"])))
-            ts[rows], dur[rows], track[rows] = (cast("NDArray[Any]", batch[name]) for name in ("ts", "dur", "track"))
-            first = rows.stop
+        ts, dur, track = self._times()
         lane = find_lanes(track, ts, dur)
         del ts, dur
         if not lane.any():
@@ -93,6 +87,33 @@ class Timeline:
             codes[cell] = len(tracks) + place
         tracks += [Track(cell // width, cell % width) for cell in found]
         return codes[track.astype(np.int64) * width + lane], tracks
+
+    def _times(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Start, duration and own track of every slice."""
+        num = self.batches.num_rows("slice")
+        ts, dur, track = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int32)
+        first = 0
+        for batch in self.batches.batches("slice"):
+            rows = slice(first, first + len(cast("NDArray[Any]", batch["ts"])))
+            ts[rows], dur[rows], track[rows] = (cast("NDArray[Any]", batch[name]) for name in ("ts", "dur", "track"))
+            first = rows.stop
+        return ts, dur, track
+
+    def columns_only(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """Written track, start and duration of every slice."""
+        ts, dur, track = self._times()
+        moved = self._moved[0]
+        return (track if moved is None else moved), ts, dur
+
+    def slices_only(self) -> Iterator[Slices]:
+        """The slices in batches, without their args."""
+        moved = self._moved[0]
+        first = 0
+        for batch in self.batches.batches("slice"):
+            num = len(cast("NDArray[Any]", batch["ts"]))
+            track = cast("NDArray[np.int32]", batch["track"]) if moved is None else moved[first : first + num]
+            yield Slices(first, self._shifted(batch, ()), track, {})
+            first += num
 
     @property
     def tracks(self) -> list[Track]:

@@ -1,6 +1,6 @@
 /* Columns to text or protobuf: what exporters/rows.py says, row by row; rows.py is the same without C. */
 
-enum { ROW_LITERAL, ROW_INT, ROW_TIME, ROW_WORD, ROW_WHEN, ROW_VARINT, ROW_FIXED, ROW_OPEN, ROW_CLOSE, ROW_OPS };
+enum { ROW_LITERAL, ROW_INT, ROW_TIME, ROW_WORD, ROW_WHEN, ROW_VARINT, ROW_FIXED, ROW_SIZED, ROW_OPEN, ROW_CLOSE, ROW_OPS };
 enum { SEP_NONE, SEP_MEMBER, SEP_OPENS };
 #define ROW_MAX_DEPTH 8
 #define ROW_NULL INT64_MIN
@@ -94,6 +94,18 @@ static int rows_write(size_t n, const RowPart *parts, size_t num_parts, RowText 
                     *o++ = ' ';
                 }
                 fresh = 0;
+            }
+            if (part->op == ROW_SIZED) { /* tag, length, the rest of the prefix and a varint */
+                if (!part->prefix_size || part->prefix_size > 100) return -1;
+                char digits[10];
+                size_t size = (size_t)(row_varint(digits, (uint64_t)value) - digits);
+                *o++ = part->prefix[0];
+                *o++ = (char)(part->prefix_size - 1 + size);
+                memcpy(o, part->prefix + 1, part->prefix_size - 1);
+                o += part->prefix_size - 1;
+                memcpy(o, digits, size);
+                out->size = (size_t)(o + size - out->data);
+                continue;
             }
             memcpy(o, part->prefix, part->prefix_size);
             o += part->prefix_size;

@@ -625,7 +625,7 @@ static int row_part(PyObject *item, RowPart *part, size_t n, Py_buffer *views, i
         size[i] = (size_t)views[*num_views].len;
         ++*num_views;
     }
-    int takes = part->op >= ROW_INT && part->op <= ROW_FIXED;
+    int takes = part->op >= ROW_INT && part->op <= ROW_SIZED;
     size_t width = part->op == ROW_WORD ? 4 : part->op == ROW_WHEN ? 1 : 8;
     part->data = at[0];
     part->size = size[0] / width;

@@ -22,6 +22,7 @@ from profsuite.errors import ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
 from profsuite.trace import spill
 from profsuite.trace.assemble import assemble
+from profsuite.trace.embedded import is_embedded, read_embedded
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
@@ -93,8 +94,10 @@ def load(
     with open_source(name, max_unpacked) as source:
         if cache and (known := trace_cache.find(source.key)) is not None:
             return _selected(known, steps, time)
-        if max_memory is not None and _needs(source) > max_memory:
+        if max_memory is not None and _needs(source) > max_memory and not is_embedded(source.first):
             return _load_part(source, use_c, steps, time, max_memory, progress)
+        if is_embedded(source.first):
+            return _selected(_load_embedded(source), steps, time)
         raw = _read(source, use_c, threads, progress)
         trace = assemble(raw, name, "c" if use_c else "python")
         if cache and not source.fault:
@@ -159,6 +162,16 @@ def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressLi
     if not raw.num_events:
         raw.remarks.append(Remark("empty", 1, None, remark_message("empty", 1)))
     return raw
+
+
+def _load_embedded(source: Source) -> Trace:
+    """The trace of a Perfetto file that profsuite wrote."""
+    try:
+        raw = read_embedded(source.chunks())
+    except TraceError as error:
+        raise TraceError(_named(source, error)) from None
+    raw.num_bytes = source.size or source.consumed
+    return assemble(raw, source.name, "perfetto")
 
 
 def _refuse_other_json(source: Source, num_rows: int, remarks: set[str]) -> None:

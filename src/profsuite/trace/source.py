@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
 
 from profsuite.errors import MissingExtraError, TraceError
+from profsuite.trace.embedded import is_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,8 @@ def open_source(name: str, limit: int | None = None) -> Iterator[Source]:
             raise TraceError(f"{name}: is empty (0 bytes); was the profiler stopped before it could write?")
         if not gzipped:
             for magic, what in _FORMATS.items():
-                if first.startswith(magic) and not (magic == b"\n" and _looks_like_json(first)):
+                known = magic == b"\n" and (_looks_like_json(first) or is_embedded(first))
+                if first.startswith(magic) and not known:
                     raise TraceError(f"{name}: is {what}; profsuite reads Chrome trace JSON, plain or gzipped")
         source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit)
         try:
