@@ -52,6 +52,11 @@ FORMATS: Final[dict[str, str]] = {
     "arrow": "profsuite.exporters.arrow",
     "chrome": "profsuite.exporters.chrome",
     "perfetto": "profsuite.exporters.perfetto",
+    "speedscope": "profsuite.exporters.speedscope",
+    "collapsed": "profsuite.exporters.collapsed",
+    "collapsed-device": "profsuite.exporters.collapsed_device",
+    "collapsed-memory": "profsuite.exporters.collapsed_memory",
+    "pprof": "profsuite.exporters.pprof",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

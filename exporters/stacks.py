@@ -1,0 +1,196 @@
+"""Call stacks of a trace as one prefix tree: time, device time and allocations by who caused them.
+
+What flame graphs and pprof show.  A node is a distinct stack (thread, outer frame, …, inner frame), however often
+it ran; the work is done in numpy, level by level.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from profsuite.analyzers.device_work import device_work
+from profsuite.analyzers.places import thread_label
+from profsuite.analyzers.ranking import sum_by_group
+from profsuite.exporters.names import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from profsuite.trace.model import Trace
+
+DEEPEST = 1_000
+"""Frames of a stack: what lies deeper counts for the frame there, so that no input makes files quadratic."""
+
+_PYTHON = re.compile(r"^(?P<file>[^\n]{1,1000})\((?P<line>\d{1,9})\): (?P<function>.+)$", re.DOTALL)
+_DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 20: "privateuse1"}
+"""c10::DeviceType; CPU has no ordinal."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One quantity by stack: ``value`` (in ``unit``) and ``count`` at each of ``node``; nodes may repeat."""
+
+    name: str
+    unit: str
+    node: NDArray[np.int64]
+    value: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The tree: node ``i`` is ``frames[frame[i]]`` called by ``parent[i]`` (-1: it is a thread); parents come first.
+
+    ``host`` is self time on the threads, ``device`` the durations of kernels, copies and fills by the stack that
+    launched them (a device's track where no launch is known), ``allocated`` what was allocated, by device.
+    """
+
+    frames: list[str]
+    parent: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    host: Weights
+    device: Weights
+    allocated: tuple[Weights, ...]
+
+    def path(self, node: int) -> Iterator[int]:
+        """The frames of a stack, the innermost first and the thread last."""
+        while node >= 0:
+            yield int(self.frame[node])
+            node = int(self.parent[node])
+
+
+def python_frame(name: str) -> tuple[str, str | None, int | None]:
+    """Function, file and line of a frame as the profiler writes Python's (``train.py(88): step``)."""
+    found = _PYTHON.match(name)
+    return (found["function"], found["file"], int(found["line"])) if found else (name, None, None)
+
+
+def stacks(trace: Trace) -> Stacks:
+    """The stacks of a trace."""
+    tree = _Tree(trace)
+    node = tree.host()
+    rows = np.flatnonzero(node >= 0)
+    host = _gathered("host self time", "nanoseconds", node[rows], trace.array("slice", "self_dur")[rows])
+    device = _device(trace, tree, node)
+    allocated = _allocated(trace, node)
+    parent, frame = tree.nodes()
+    frames = [printable(name) for name in trace.words("slice", "name")]
+    frames += [printable(thread_label(trace, track)) for track in range(trace.num_rows("track"))]
+    return Stacks(frames, parent, frame, host, device, allocated)
+
+
+class _Tree:
+    """The nodes so far; the first are the tracks."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.width = len(trace.words("slice", "name")) + trace.num_rows("track")
+        tracks = np.arange(trace.num_rows("track"), dtype=np.int64)
+        self.size = len(tracks)
+        self._parents = [np.full(len(tracks), -1, np.int64)]
+        self._frames = [tracks + len(trace.words("slice", "name"))]
+
+    def called(self, parent: NDArray[np.int64], frame: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The nodes of frames called by nodes, made where they are new in this call."""
+        keys, place = np.unique(parent * self.width + frame, return_inverse=True)
+        first = self.size
+        self._parents.append(keys // self.width)
+        self._frames.append(keys % self.width)
+        self.size += len(keys)
+        return first + place.reshape(-1)
+
+    def host(self) -> NDArray[np.int64]:
+        """The node of every slice of a host thread, -1 for the others."""
+        trace = self.trace
+        track, depth = trace.array("slice", "track_id"), trace.array("slice", "depth")
+        parent, name = trace.array("slice", "parent_id"), trace.array("slice", "name").astype(np.int64)
+        is_host = np.array([row == "host" for row in trace.tracks.column("kind").to_pylist()], bool)
+        rows = np.flatnonzero(is_host[track]) if len(track) else np.zeros(0, np.int64)
+        node = np.full(len(track), -1, np.int64)
+        rows = rows[np.argsort(depth[rows], kind="stable")]
+        sorted_depth = depth[rows]
+        deepest = int(sorted_depth[-1]) if len(rows) else -1
+        bounds = np.searchsorted(sorted_depth, np.arange(deepest + 2))
+        for level in range(deepest + 1):
+            of = rows[bounds[level] : bounds[level + 1]]
+            up = parent[of]
+            around = np.where(up >= 0, node[up], track[of])
+            node[of] = self.called(around, name[of]) if level < DEEPEST else around
+        return node
+
+    def nodes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Parent and frame of every node."""
+        return np.concatenate(self._parents), np.concatenate(self._frames)
+
+
+def _device(trace: Trace, tree: _Tree, node: NDArray[np.int64]) -> Weights:
+    """Device work under the call that launched it, else under its op, else under its own track."""
+    work = device_work(trace)
+    empty = np.zeros(0, np.int64)
+    ids = np.concatenate([empty, *(w.ids for w in work)])
+    around = trace.array("slice", "track_id")[ids].astype(np.int64)
+    for known in ("op_ids", "launch_ids"):
+        by = np.concatenate([empty, *(getattr(w, known) for w in work)])
+        found = np.where(by >= 0, node[by], -1) if len(node) else by
+        around = np.where(found >= 0, found, around)
+    nodes = tree.called(around, trace.array("slice", "name")[ids].astype(np.int64))
+    return _gathered("device time by launch", "nanoseconds", nodes, trace.array("slice", "dur")[ids])
+
+
+def _allocated(trace: Trace, node: NDArray[np.int64]) -> tuple[Weights, ...]:
+    """Bytes allocated by the innermost slice of the thread at that time, by device."""
+    size = trace.array("memory_event", "bytes")
+    rows = np.flatnonzero(size > 0)
+    around = innermost(trace, rows, node >= 0)
+    track = trace.array("memory_event", "track_id")[rows]
+    nodes = np.where(around >= 0, node[around], track) if len(node) else track.astype(np.int64)
+    labels = np.array(device_labels(trace), object)[rows]
+    return tuple(
+        _gathered(f"allocated on {label}", "bytes", nodes[labels == label], size[rows[labels == label]])
+        for label in sorted(set(labels.tolist()))
+    )
+
+
+def device_labels(trace: Trace) -> list[str]:
+    """What each memory event calls its device: ``cpu``, ``cuda:0``, …"""
+    kind, device = trace.array("memory_event", "device_type"), trace.array("memory_event", "device")
+    pairs, place = np.unique(np.stack([kind, device]), axis=1, return_inverse=True)
+    named = []
+    for number, ordinal in pairs.T.tolist():
+        word = _DEVICE_TYPES.get(number, f"device type {number}" if number >= 0 else "unknown device")
+        named.append(f"{word}:{ordinal}" if ordinal >= 0 else word)
+    return [named[i] for i in place.reshape(-1).tolist()]
+
+
+def innermost(trace: Trace, events: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For memory events the row of the innermost slice of their track at that time, -1 where there is none.
+
+    ``among`` marks the slices that count; it holds for whole tracks.
+    """
+    at, track = trace.array("memory_event", "ts")[events], trace.array("memory_event", "track_id")[events]
+    order = trace.track_order[among[trace.track_order]] if len(among) else np.zeros(0, np.int64)
+    start, of_track = trace.array("slice", "ts")[order], trace.array("slice", "track_id")[order]
+    row = np.full(len(events), -1, np.int64)
+    for number in np.unique(track).tolist():
+        first, last = np.searchsorted(of_track, [number, number + 1]).tolist()
+        mine = np.flatnonzero(track == number)
+        place = first + np.searchsorted(start[first:last], at[mine], side="right") - 1
+        row[mine[place >= first]] = order[place[place >= first]]
+    end, parent = trace.end, trace.array("slice", "parent_id")
+    active = np.flatnonzero(row >= 0)
+    while len(active := active[end[row[active]] <= at[active]]):
+        row[active] = parent[row[active]]
+        active = active[row[active] >= 0]
+    return row
+
+
+def _gathered(name: str, unit: str, node: NDArray[np.int64], value: NDArray[np.int64]) -> Weights:
+    """The sums by node."""
+    nodes, group, count = np.unique(node, return_inverse=True, return_counts=True)
+    return Weights(name, unit, nodes, sum_by_group(group.reshape(-1), value, len(nodes)), count.astype(np.int64))
