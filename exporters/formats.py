@@ -57,6 +57,9 @@ FORMATS: Final[dict[str, str]] = {
     "collapsed-device": "profsuite.exporters.collapsed_device",
     "collapsed-memory": "profsuite.exporters.collapsed_memory",
     "pprof": "profsuite.exporters.pprof",
+    "csv": "profsuite.exporters.csv_tables",
+    "sqlite": "profsuite.exporters.sqlite",
+    "duckdb": "profsuite.exporters.duckdb",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -96,7 +96,7 @@ class _Thread:
 
     def write(self, out: IO[bytes]) -> None:
         """Write it as an evented profile."""
-        head = {"type": "evented", "name": self.name, "unit": "nanoseconds"}
+        head: dict[str, Any] = {"type": "evented", "name": self.name, "unit": "nanoseconds"}
         head |= {"startValue": self.start, "endValue": self.end}
         _say(out, json.dumps(head)[:-1] + ',"events":[\n')
         letters = words([b"O", b"C"])

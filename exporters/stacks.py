@@ -103,7 +103,8 @@ class _Tree:
         self._parents.append(keys // self.width)
         self._frames.append(keys % self.width)
         self.size += len(keys)
-        return first + place.reshape(-1)
+        nodes: NDArray[np.int64] = first + place.reshape(-1)
+        return nodes
 
     def host(self) -> NDArray[np.int64]:
         """The node of every slice of a host thread, -1 for the others."""

@@ -10,7 +10,20 @@ import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
 
-FORMATS = ("parquet", "arrow", "chrome", "perfetto", "speedscope", "collapsed", "collapsed-device", "collapsed-memory", "pprof")
+FORMATS = (
+    "parquet",
+    "arrow",
+    "chrome",
+    "perfetto",
+    "speedscope",
+    "collapsed",
+    "collapsed-device",
+    "collapsed-memory",
+    "pprof",
+    "csv",
+    "sqlite",
+    "duckdb",
+)
 """``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 
 EXAMPLES = examples(

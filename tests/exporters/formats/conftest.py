@@ -16,7 +16,7 @@ HOSTILE = '=cmd|"x"; \\ {a="b"}\n<script>alert(1)</script>\x1b[31m é'
 """What a name may hold: a formula, quotes, separators, a line end, markup, a control character."""
 
 
-def piece(cat: str, name: str, ts: float, dur: float, tid: int = 1, pid: int = 100, **args: Any) -> dict[str, Any]:
+def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, pid: int = 100, **args: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
@@ -51,14 +51,14 @@ def events() -> list[dict[str, Any]]:
     for step in (0, 1):
         at = 1000 + 1000 * step
         found += [
-            piece("user_annotation", f"ProfilerStep#{step + 3}", at, 900),
-            piece("python_function", "train.py(88): step", at + 10, 800),
-            piece("cpu_op", "aten::mm", at + 20, 100, **{"Input Dims": [[2, 3], [3, 2]]}),
-            piece("cuda_runtime", "cudaLaunchKernel", at + 40, 10.5, correlation=2 * step + 1),
-            piece("cpu_op", HOSTILE, at + 200, 50),
-            piece("cuda_runtime", "cudaLaunchKernel", at + 210, 10, correlation=2 * step + 2),
-            piece("kernel", "gemm", at + 60, 300, 7, 0, device=0, stream=7, correlation=2 * step + 1),
-            piece(
+            event("user_annotation", f"ProfilerStep#{step + 3}", at, 900),
+            event("python_function", "train.py(88): step", at + 10, 800),
+            event("cpu_op", "aten::mm", at + 20, 100, **{"Input Dims": [[2, 3], [3, 2]]}),
+            event("cuda_runtime", "cudaLaunchKernel", at + 40, 10.5, correlation=2 * step + 1),
+            event("cpu_op", HOSTILE, at + 200, 50),
+            event("cuda_runtime", "cudaLaunchKernel", at + 210, 10, correlation=2 * step + 2),
+            event("kernel", "gemm", at + 60, 300, 7, 0, device=0, stream=7, correlation=2 * step + 1),
+            event(
                 "kernel", "ncclDevKernel_AllReduce_Sum_f32", at + 340, 100, 9, 0,
                 device=0, stream=9, correlation=2 * step + 2,
             ),
@@ -69,9 +69,9 @@ def events() -> list[dict[str, Any]]:
             counter(at + 100, "GPU 0 utilization", pct=40 + step),
         ]  # fmt: skip
     found += [
-        piece("cpu_op", "worker", 1100, 200, 2),
-        piece("cpu_op", "overlapping", 1250, 100, 2),  # ends after what it starts in
-        piece("kernel", "orphan", 3000, 5, 7, 0, device=0, stream=7),
+        event("cpu_op", "worker", 1100, 200, 2),
+        event("cpu_op", "overlapping", 1250, 100, 2),  # ends after what it starts in
+        event("kernel", "orphan", 3000, 5, 7, 0, device=0, stream=7),
     ]
     return found
 
@@ -110,3 +110,15 @@ def make(tmp_path: Path) -> Callable[[list[dict[str, Any]]], Trace]:
         return load(file, cache=False)
 
     return build
+
+
+@pytest.fixture
+def piece() -> Callable[..., dict[str, Any]]:
+    """A function that makes a complete event."""
+    return event
+
+
+@pytest.fixture
+def hostile_name() -> str:
+    """A name in the job that may hurt a reader."""
+    return HOSTILE

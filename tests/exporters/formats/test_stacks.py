@@ -18,8 +18,6 @@ from profsuite.errors import ProfsuiteError
 from profsuite.exporters import stacks as stacks_module
 from profsuite.trace.model import Trace
 
-from .conftest import HOSTILE, piece
-
 STEP = 1000
 MAIN = "main: thread"
 
@@ -55,7 +53,7 @@ def test_collapsed_by_hand(trace: Trace, tmp_path: Path) -> None:
     assert hostile.isprintable()
 
 
-def test_collapsed_sums_the_same_stack(make: Callable[..., Trace], tmp_path: Path) -> None:
+def test_collapsed_sums_the_same_stack(make: Callable[..., Trace], piece: Callable[..., Any], tmp_path: Path) -> None:
     trace = make([piece("cpu_op", "a", 10 * i, 5) for i in range(4)] + [piece("cpu_op", "b", 10, 2)])
     found = collapsed(profsuite.export(trace, tmp_path / "x.collapsed"))
     assert found == {("thread 1", "a"): 18_000, ("thread 1", "a", "b"): 2_000}
@@ -78,7 +76,9 @@ def test_memory_goes_to_the_innermost_frame(trace: Trace, tmp_path: Path) -> Non
     assert sum(value for stack, value in found.items() if stack[0] == "allocated on cuda:0") == 2 * (512 + 1024)
 
 
-def test_a_trace_without_the_quantity_says_which_flag_records_it(make: Callable[..., Trace], tmp_path: Path) -> None:
+def test_a_trace_without_the_quantity_says_which_flag_records_it(
+    make: Callable[..., Trace], piece: Callable[..., Any], tmp_path: Path
+) -> None:
     trace = make([piece("cpu_op", "a", 0, 5)])
     with pytest.raises(ProfsuiteError, match="profile_memory=True"):
         profsuite.export(trace, tmp_path / "x.memory.collapsed")
@@ -87,7 +87,7 @@ def test_a_trace_without_the_quantity_says_which_flag_records_it(make: Callable[
 
 
 def test_a_stack_deeper_than_the_limit_keeps_its_time(
-    make: Callable[..., Trace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Trace], piece: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks_module, "DEEPEST", 3)
     trace = make([piece("cpu_op", f"f{i}", i, 20 - 2 * i) for i in range(8)])
@@ -122,7 +122,7 @@ def replay(profile: dict[str, Any], frames: list[dict[str, Any]]) -> Counter[str
     return own
 
 
-def test_speedscope_replays_to_the_self_times(trace: Trace, tmp_path: Path) -> None:
+def test_speedscope_replays_to_the_self_times(trace: Trace, hostile_name: str, tmp_path: Path) -> None:
     found = speedscope(trace, tmp_path)
     frames = found["shared"]["frames"]
     evented = [profile for profile in found["profiles"] if profile["type"] == "evented"]
@@ -134,7 +134,7 @@ def test_speedscope_replays_to_the_self_times(trace: Trace, tmp_path: Path) -> N
             expected[row["name"]] += row["self_dur"]
     expected["step"] = expected.pop("train.py(88): step")
     hostile = next(name for name in own if name.startswith("=cmd"))
-    expected[hostile] = expected.pop(HOSTILE)
+    expected[hostile] = expected.pop(hostile_name)
     assert own == expected
     assert {"name": "step", "file": "train.py", "line": 88} in frames
     assert evented[0]["startValue"] == 0
@@ -144,7 +144,9 @@ def test_speedscope_replays_to_the_self_times(trace: Trace, tmp_path: Path) -> N
     assert sampled == {"device time by launch": 805_000, "allocated on cpu": 128, "allocated on cuda:0": 3072}
 
 
-def test_speedscope_of_slices_of_no_length(make: Callable[..., Trace], tmp_path: Path) -> None:
+def test_speedscope_of_slices_of_no_length(
+    make: Callable[..., Trace], piece: Callable[..., Any], tmp_path: Path
+) -> None:
     trace = make(
         [
             piece("cpu_op", "a", 0, 10), piece("cpu_op", "zero", 0, 0), piece("cpu_op", "zero", 10, 0),
