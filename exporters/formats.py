@@ -60,6 +60,8 @@ FORMATS: Final[dict[str, str]] = {
     "csv": "profsuite.exporters.csv_tables",
     "sqlite": "profsuite.exporters.sqlite",
     "duckdb": "profsuite.exporters.duckdb",
+    "prometheus": "profsuite.exporters.prometheus",
+    "openmetrics": "profsuite.exporters.openmetrics",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

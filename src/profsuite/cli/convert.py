@@ -23,6 +23,8 @@ FORMATS = (
     "csv",
     "sqlite",
     "duckdb",
+    "prometheus",
+    "openmetrics",
 )
 """``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 

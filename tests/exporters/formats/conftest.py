@@ -66,7 +66,7 @@ def events() -> list[dict[str, Any]]:
             memory(at + 205, 0x9000, 1024, 512 * (step + 1) + 1024),
             memory(at + 240, 0x9000, -1024, 512 * (step + 1)),
             memory(at + 850, 0x100, 64, 64 * (step + 1), kind=0),
-            counter(at + 100, "GPU 0 utilization", pct=40 + step),
+            counter(at + 100, "GPU 0 utilization", gpu_pct=40 + step),
         ]  # fmt: skip
     found += [
         event("cpu_op", "worker", 1100, 200, 2),
