@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pyarrow as pa
 
 from profsuite.exporters.compile_events import compile_rows
 from profsuite.exporters.facts import facts
@@ -66,7 +67,6 @@ class _Writer:
     out: IO[bytes]
     ranks: list[Timeline]
     tracks: Tracks = field(default_factory=Tracks)
-    flows: int = 1
 
     def write(self, batches: list[Batches]) -> int:
         """Columns, descriptors, events; returns the number of slices."""
@@ -96,10 +96,11 @@ class _Writer:
         for body in made:
             self.out.write(packet(delimited(_DESCRIPTOR, body)))
         encoder = Encoder(interner, np.array(uuids, np.int64))
-        flows = bind_flows(rank, self.flows)
-        self.flows = int(flows.flow.max(initial=self.flows - 1)) + 1
+        late = late_rows(*rank.columns_only())
+        flows = bind_flows(rank)
+        pa.default_memory_pool().release_unused()
         self._ends(rank, np.array(uuids, np.int64))
-        self._begins(rank, encoder, flows)
+        self._begins(rank, encoder, flows, late)
         loose = int(np.searchsorted(flows.row, 0))
         if loose:
             self.out.write(
@@ -119,9 +120,8 @@ class _Writer:
             rows = np.flatnonzero(dur > 0)
             self.out.write(ends((ts + dur)[rows], uuids[batch.track[rows]]))
 
-    def _begins(self, rank: Timeline, encoder: Encoder, flows: FlowEnds) -> None:
+    def _begins(self, rank: Timeline, encoder: Encoder, flows: FlowEnds, late: NDArray[np.int64]) -> None:
         """Begins in the order of the rows but for those that are late, then slices without length."""
-        late = late_rows(*rank.columns_only())
         place = np.argsort(late)
         by_row = late[place]
         held: list[bytes] = [b""] * len(late)

@@ -181,7 +181,7 @@ class Encoder:
         return parts
 
 
-def flow_words(num_rows: int, row: NDArray[np.int64], flow: NDArray[np.int64], last: NDArray[np.bool_]) -> Words:
+def flow_words(num_rows: int, row: NDArray[np.int32], flow: NDArray[np.int64], last: NDArray[np.bool_]) -> Words:
     """For each of ``num_rows`` slices its flow ids as fields; ``row`` is in order."""
     cells = np.zeros((len(row), 10), np.uint8)
     cells[:, :2] = np.where(last[:, None], np.frombuffer(_LAST_FLOW, np.uint8), np.frombuffer(_FLOW, np.uint8))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -221,7 +221,8 @@ def _padded(sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
     if len(sizes) and int(sizes.max()) >> 28:
         raise ValueError("rows: a message of more than 256 MB")
     shifted = sizes[:, None] >> np.array([0, 7, 14, 21]) & 127
-    return (shifted | np.array([128, 128, 128, 0])).astype(np.uint8)
+    padded: NDArray[np.uint8] = (shifted | np.array([128, 128, 128, 0])).astype(np.uint8)
+    return padded
 
 
 def _written(part: Part, values: NDArray[Any], there: NDArray[np.bool_]) -> _Pieces:
@@ -277,4 +278,4 @@ def _together(pieces: list[_Pieces], num_rows: int) -> memoryview:
         to, source = ends[rows, number] - size, piece.start[rows]
         within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
         out[np.repeat(to, size) + within] = piece.data[np.repeat(source, size) + within]
-    return memoryview(out)
+    return memoryview(cast("Any", out))

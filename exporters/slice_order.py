@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profsuite.trace.lanes import rows_by_track
 from profsuite.trace.nesting import track_order
 
 if TYPE_CHECKING:
@@ -20,15 +20,12 @@ def late_rows(track: NDArray[np.int32], ts: NDArray[np.int64], dur: NDArray[np.i
     one time are not in that order, all of them are late; slices without length are none of them.
     """
     late: list[NDArray[np.int64]] = []
-    order = np.argsort(track, kind="stable")
-    bounds = np.flatnonzero(np.diff(track[order], prepend=-1, append=-1)).tolist()
-    for first, last in pairwise(bounds):
-        rows = order[first:last]
+    for rows in rows_by_track(track):
         rows = rows[dur[rows] > 0]
         if len(rows) < 2:
             continue
         start, length = ts[rows], dur[rows]
-        by_time = rows[track_order(np.zeros(len(rows), np.int32), start, length)]
+        by_time = rows.astype(np.int64)[track_order(np.zeros(len(rows), np.int32), start, length)]
         tie = np.diff(ts[by_time]) == 0
         wrong = tie & (np.diff(by_time) < 0)
         if wrong.any():

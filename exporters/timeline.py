@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+import pyarrow as pa
 
 from profsuite.trace.columns import Text
 from profsuite.trace.lanes import find_lanes
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 ARG_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
 """Groups whose rows are args of a slice."""
+
+ROWS: Final = 32_768
+"""Slices that are written at once."""
+_WHEN: Final = ("ts", "dur", "track")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class Timeline:
         """The written track of every slice (None: its own), and the written tracks."""
         tracks = [Track(number) for number in range(len(self.batches.tracks))]
         ts, dur, track = self._times()
+        pa.default_memory_pool().release_unused()
         lane = find_lanes(track, ts, dur)
         del ts, dur
         if not lane.any():
@@ -93,7 +99,7 @@ class Timeline:
         num = self.batches.num_rows("slice")
         ts, dur, track = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int32)
         first = 0
-        for batch in self.batches.batches("slice"):
+        for batch in self.batches.batches("slice", _WHEN):
             rows = slice(first, first + len(cast("NDArray[Any]", batch["ts"])))
             ts[rows], dur[rows], track[rows] = (cast("NDArray[Any]", batch[name]) for name in ("ts", "dur", "track"))
             first = rows.stop
@@ -109,7 +115,7 @@ class Timeline:
         """The slices in batches, without their args."""
         moved = self._moved[0]
         first = 0
-        for batch in self.batches.batches("slice"):
+        for batch in self.batches.batches("slice", _WHEN):
             num = len(cast("NDArray[Any]", batch["ts"]))
             track = cast("NDArray[np.int32]", batch["track"]) if moved is None else moved[first : first + num]
             yield Slices(first, self._shifted(batch, ()), track, {})
@@ -125,7 +131,7 @@ class Timeline:
         cursors = {group: _Cursor(self.batches.batches(group)) for group in ARG_GROUPS}
         moved = self._moved[0]
         first = 0
-        for batch in self.batches.batches("slice"):
+        for batch in _smaller(self.batches.batches("slice")):
             columns = self._shifted(batch, ("correlation", "external"))
             num = len(cast("NDArray[Any]", columns["ts"]))
             track = cast("NDArray[np.int32]", columns["track"]) if moved is None else moved[first : first + num]
@@ -169,7 +175,7 @@ class Timeline:
         bases = {track.number for track in self.tracks[num:]}
         found: dict[int, list[tuple[NDArray[np.int64], NDArray[np.int32]]]] = {base: [] for base in bases}
         first = 0
-        for batch in self.batches.batches("slice"):
+        for batch in self.batches.batches("slice", _WHEN):
             ts, track = cast("NDArray[np.int64]", batch["ts"]), cast("NDArray[np.int32]", batch["track"])
             written = moved[first : first + len(ts)]
             for base in bases:
@@ -244,7 +250,7 @@ def _id_step(ranks: Sequence[Batches]) -> int:
     highest = 0
     for rank in ranks:
         for group, names in (("slice", ("correlation", "external")), ("python", ("id",))):
-            for batch in rank.batches(group):
+            for batch in rank.batches(group, names):
                 highest = max(highest, *(int(cast("NDArray[Any]", batch[n]).max(initial=0)) for n in names))
     step = 10 ** len(str(highest))
     return step if step * (len(ranks) + 1) < 2**62 else 0
@@ -257,7 +263,7 @@ class FlowIds:
         self._known: dict[int, tuple[NDArray[np.int64], int]] = {}
         start = 1
         for rank in ranks if len(ranks) > 1 else ():
-            parts = [cast("NDArray[np.int64]", batch["id"]) for batch in rank.batches.batches("flow")]
+            parts = [cast("NDArray[np.int64]", batch["id"]) for batch in rank.batches.batches("flow", ("id",))]
             ids = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
             self._known[rank.number] = (ids, start)
             start += len(ids)
@@ -298,6 +304,14 @@ class _Cursor:
                 self._held.append(_part(columns, slice(num, None)))
                 break
         return _joined(taken) if taken else {}
+
+
+def _smaller(batches: Iterator[Columns]) -> Iterator[Columns]:
+    """Batches of no more than ``ROWS``: their text is what takes memory."""
+    for batch in batches:
+        num = len(cast("NDArray[Any]", batch["ts"]))
+        for first in range(0, num, ROWS):
+            yield _part(batch, slice(first, first + ROWS))
 
 
 def _part(columns: Columns, rows: slice) -> Columns:

@@ -80,6 +80,57 @@ def test_convert_of_several_ranks_asks_for_one(run: Run, ranks: Path, tmp_path: 
     assert run("convert", ranks, "-o", tmp_path / "out", "--rank", "1").returncode == 0
 
 
+def test_convert_by_the_output_s_ending(run: Run, trace: Path, tmp_path: Path) -> None:
+    done = run("convert", trace, "-o", tmp_path / "x.json.gz")
+    assert done.returncode == 0
+    assert done.stderr == f"{tmp_path}/x.json.gz: 10 events\n"
+    assert profsuite.load(tmp_path / "x.json.gz").slices.num_rows == 10
+    assert run("convert", trace, "-o", tmp_path / "x.pftrace").returncode == 0
+    assert profsuite.load(tmp_path / "x.pftrace").slices.num_rows == 10
+    again = run("convert", trace, "-o", tmp_path / "x.pftrace")
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+    assert run("convert", trace, "-o", tmp_path / "x.pftrace", "--force").returncode == 0
+    assert "names no format" in run("convert", trace, "-o", tmp_path / "x.doc").stderr
+
+
+def test_convert_names_the_output_after_the_input(
+    run: Run, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("convert", trace, "--to", "perfetto").returncode == 0
+    assert (tmp_path / "trace.pftrace").is_file()
+    assert run("convert", trace).returncode == 0
+    assert (tmp_path / "trace.parquet").is_dir()
+    assert "exists" in run("convert", trace, "--to", "chrome").stderr
+
+
+def test_convert_merges_ranks_where_the_format_can(run: Run, ranks: Path, tmp_path: Path) -> None:
+    assert run("convert", ranks, "-o", tmp_path / "both.json").returncode == 0
+    assert profsuite.load(tmp_path / "both.json").slices.num_rows == 20
+    assert run("convert", ranks, "-o", tmp_path / "one.json", "--rank", "1").returncode == 0
+    assert profsuite.load(tmp_path / "one.json").info.rank == 1
+
+
+def test_convert_of_steps(run: Run, trace: Path, tmp_path: Path) -> None:
+    assert run("convert", trace, "-o", tmp_path / "x.json", "--steps", "2").returncode == 0
+    assert profsuite.load(tmp_path / "x.json").slices.num_rows == 5
+
+
+def test_a_failed_export_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
+    assert run("convert", tmp_path / "none.json", "-o", tmp_path / "out" / "x.json").returncode == 2
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_the_formats_are_those_of_the_exporters() -> None:
+    from profsuite.cli.convert import FORMATS
+    from profsuite.exporters import formats
+
+    assert tuple(formats.FORMATS) == FORMATS
+    for name in FORMATS:
+        assert formats.format_called(name).name == name
+
+
 @pytest.fixture
 def duckdb() -> object:
     return pytest.importorskip("duckdb", reason="needs the extra query")

@@ -56,8 +56,11 @@ class Batches(Protocol):
     def num_rows(self, group: str) -> int:
         """Rows of a group."""
 
-    def batches(self, group: str) -> Iterator[Columns]:
-        """The columns of a group, batch by batch, in the file's order; ``row`` counts the trace's slices."""
+    def batches(self, group: str, names: tuple[str, ...] | None = None) -> Iterator[Columns]:
+        """The columns of a group, batch by batch, in the file's order; ``row`` counts the trace's slices.
+
+        ``names`` are those that are wanted; there may be more.
+        """
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,14 @@ class SpillBatches:
 
         return close_spans(whole("slice", wanted), whole("end", ("ts", "track", "offset")))[0]
 
-    def batches(self, group: str) -> Iterator[Columns]:
+    def batches(self, group: str, names: tuple[str, ...] | None = None) -> Iterator[Columns]:
         """See ``Batches``."""
         first = 0
-        for batch in self.spill.batches(group):
+        wanted = None if names is None else dict.fromkeys((*names, "track") if "ts" in names else names)
+        for batch in self.spill.batches(group, wanted):
             columns = self._marks.part(group, batch) if self._marks else batch
             num = len(next(iter(columns.values())))
-            if group == "slice" and self._durations is not None:
+            if group == "slice" and "dur" in columns and self._durations is not None:
                 columns = {**columns, "dur": self._durations[first : first + num]}
             first += num
             yield {
@@ -167,7 +171,7 @@ class TableBatches:
         columns = self._columns(group)
         return _length(columns) if columns else 0
 
-    def batches(self, group: str) -> Iterator[Columns]:
+    def batches(self, group: str, names: tuple[str, ...] | None = None) -> Iterator[Columns]:
         """See ``Batches``."""
         columns = self._columns(group)
         for first in range(0, _length(columns), BATCH_ROWS) if columns else ():
@@ -255,8 +259,9 @@ class TableBatches:
             group_name="group_name", group_description="group_description", group_ranks="group_ranks", rank="rank",
             source_rank="source_rank", destination_rank="destination_rank", sequence="sequence", comms_id="comms_id",
         )  # fmt: skip
-        is_async: Any = pc.fill_null(pc.cast(self.trace.table("collective").column("is_async"), pa.int8()), -1)
-        columns["is_async"] = is_async.combine_chunks().to_numpy(zero_copy_only=False)
+        known = pc.cast(self.trace.table("collective").column("is_async"), pa.int8())
+        filled: Any = pc.fill_null(cast("Any", known), -1)
+        columns["is_async"] = filled.combine_chunks().to_numpy(zero_copy_only=False)
         return _triggered("collective", columns, {"dtype", "rank", "sequence"})
 
     @cached_property
@@ -295,19 +300,16 @@ class TableBatches:
         other = self._on_device(np.concatenate([cast("Any", part["row"]) for part in (kernel, memcpy)]))
         parts = [cast("dict[str, NDArray[Any]]", part) for part in (kernel, memcpy, other)]
         order = np.argsort(np.concatenate([part["row"] for part in parts]), kind="stable")
-        columns: Columns = {}
+        sizes = [len(part["row"]) for part in parts]
+        columns: Columns = {"row": np.concatenate([part.pop("row") for part in parts])[order]}
         for name in dict.fromkeys(name for part in parts for name in part):
             dtype = next(part[name].dtype for part in parts if name in part)
             if name == "device":
                 dtype = np.dtype(np.int64)
             null = np.nan if dtype == np.float64 else NULL_INT64
             filled = [
-                _wide(part[name])
-                if name == "device"
-                else part[name]
-                if name in part
-                else np.full(len(part["row"]), null, dtype)
-                for part in parts
+                _wide(part[name]) if name in part else np.full(size, null, dtype)
+                for part, size in zip(parts, sizes, strict=True)
             ]
             columns[name] = np.concatenate(filled)[order]
         return columns

@@ -220,9 +220,9 @@ def _check(groups: dict[str, dict[str, NDArray[Any]]], num_tracks: int) -> None:
     """Rows and tracks that other columns are found by lie where they must."""
     num_slices = len(groups["slice"]["ts"])
     for group, columns in groups.items():
-        if "track" in columns and len(columns["track"]):
-            if int(columns["track"].min()) < 0 or int(columns["track"].max()) >= num_tracks:
-                raise ValueError(f"{group}: a track that there is not")
+        track = columns.get("track", np.zeros(0, np.int32))
+        if len(track) and (int(track.min()) < 0 or int(track.max()) >= num_tracks):
+            raise ValueError(f"{group}: a track that there is not")
         if "row" in columns and len(columns["row"]):
             row = columns["row"]
             if int(row[0]) < 0 or int(row[-1]) >= num_slices or bool((np.diff(row) <= 0).any()):

@@ -15,6 +15,8 @@ import numpy as np
 from profsuite.trace.nesting import track_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 MAX_LANES = 256
@@ -27,16 +29,19 @@ def find_lanes(track: NDArray[np.int32], ts: NDArray[np.int64], dur: NDArray[np.
     Slices are taken by (track, ts, longer first, row).
     """
     lane = np.zeros(len(ts), np.int32)
-    order = np.argsort(track, kind="stable") if len(track) else np.zeros(0, np.int64)
-    sorted_track = track[order]
-    bounds = np.flatnonzero(np.concatenate(([True], sorted_track[1:] != sorted_track[:-1], [True]))).tolist()
-    del sorted_track
-    for first, last in pairwise(bounds) if len(ts) else ():
-        rows = order[first:last]  # a track at a time: the copies stay small
+    for rows in rows_by_track(track):  # a track at a time: the copies stay small
         start, length = ts[rows], dur[rows]
-        by_time = track_order(np.zeros(len(rows), np.int32), start, length)
-        lane[rows] = _lanes(by_time, start, length)
+        lane[rows] = _lanes(track_order(np.zeros(len(rows), np.int32), start, length), start, length)
     return lane
+
+
+def rows_by_track(track: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+    """The rows of each track that has any, in order."""
+    order = np.argsort(track, kind="stable").astype(np.int32)
+    bounds = np.cumsum(np.bincount(track)).tolist() if len(track) else []
+    for first, last in pairwise([0, *bounds]):
+        if last > first:
+            yield order[first:last]
 
 
 def _lanes(order: NDArray[np.int64], ts: NDArray[np.int64], dur: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Bytes read, or unpacked, at a time."""
 
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""What a zstd frame begins with."""
+
 EXPANSION_FLOOR = 4 << 30
 EXPANSION_RATIO = 200
 """A gzip stream may grow to 200 times its size or to 4 GiB, whichever is more: traces grow 8 to 40 times."""
 
 _FORMATS = {
     b"PK\x03\x04": "a zip archive; unpack it first",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first (zstd -d)",
     b"BZh": "compressed with bzip2; unpack it first",
     b"\xfd7zXZ": "compressed with xz; unpack it first",
     b"PAR1": "a Parquet file",
@@ -45,7 +47,7 @@ class Source:
 
     ``path`` is set for a plain local file (readers may read it by themselves), else ``read(n)`` gives
     the next bytes as stored.  ``size`` is its size as stored, None if unknown.  ``fault`` is set by
-    ``chunks`` where compressed data ended early or broke.
+    ``chunks`` where compressed data ended early or broke.  ``gzipped`` holds for all compressed data.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Source:
     consumed: int = 0
     fault: str | None = None
     limit: int | None = None
+    zstd: bool = False
     _closing: Event = field(default_factory=Event)
 
     def read(self, size: int) -> bytes:
@@ -74,7 +77,8 @@ class Source:
 
     def chunks(self) -> Iterator[bytes]:
         """The uncompressed bytes in blocks; another thread reads and unpacks ahead."""
-        blocks = _inflate(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
+        unpack = _unpack_zstd if self.zstd else _inflate
+        blocks = unpack(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
         return _ahead(blocks, self._closing)
 
     def close(self) -> None:
@@ -91,7 +95,8 @@ def open_source(name: str, limit: int | None = None) -> Iterator[Source]:
     """
     with _open(name) as (stream, path, size, key):
         first = stream.read(16)
-        gzipped = first[:2] == b"\x1f\x8b"
+        zstd = first[:4] == ZSTD
+        gzipped = first[:2] == b"\x1f\x8b" or zstd
         if not first:
             raise TraceError(f"{name}: is empty (0 bytes); was the profiler stopped before it could write?")
         if not gzipped:
@@ -99,7 +104,7 @@ def open_source(name: str, limit: int | None = None) -> Iterator[Source]:
                 known = magic == b"\n" and (_looks_like_json(first) or is_embedded(first))
                 if first.startswith(magic) and not known:
                     raise TraceError(f"{name}: is {what}; profsuite reads Chrome trace JSON, plain or gzipped")
-        source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit)
+        source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit, zstd=zstd)
         try:
             yield source
         finally:
@@ -195,16 +200,50 @@ def _inflate(source: Source) -> Iterator[bytes]:
         if not out:
             continue
         total += len(out)
-        limit = source.limit
-        if limit is None:
-            limit = max(EXPANSION_FLOOR, EXPANSION_RATIO * source.consumed)
-        if total > limit:
-            source.fault = (
-                f"Stopped after {limit / 1e9:,.1f} GB of unpacked data from {source.consumed:,} bytes "
-                "(--max-unpacked raises the limit)."
-            )
+        if _is_too_much(source, total):
             return
         yield out
+
+
+def _is_too_much(source: Source, total: int) -> bool:
+    """Whether the unpacked bytes pass the limit, which is then the source's fault."""
+    limit = source.limit
+    if limit is None:
+        limit = max(EXPANSION_FLOOR, EXPANSION_RATIO * source.consumed)
+    if total > limit:
+        source.fault = (
+            f"Stopped after {limit / 1e9:,.1f} GB of unpacked data from {source.consumed:,} bytes "
+            "(--max-unpacked raises the limit)."
+        )
+    return total > limit
+
+
+def _unpack_zstd(source: Source) -> Iterator[bytes]:
+    """Unpack a zstd stream; what was unpacked before a fault is kept."""
+    import pyarrow as pa
+
+    total = 0
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(_Stored(source), "r"), "zstd") as stream:
+            while out := stream.read(BLOCK):
+                total += len(out)
+                if _is_too_much(source, total):
+                    return
+                yield out
+    except OSError as error:
+        source.fault = f"The zstd stream is damaged near byte {source.consumed:,} ({error})."
+
+
+class _Stored:
+    """The bytes of a source as stored, as a file that Arrow reads."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self.read = source.read
+
+    def close(self) -> None:
+        """Nothing: who opened the source closes it."""
 
 
 def _ahead(blocks: Iterator[bytes], closing: Event) -> Iterator[bytes]:
