@@ -62,6 +62,8 @@ FORMATS: Final[dict[str, str]] = {
     "duckdb": "profsuite.exporters.duckdb",
     "prometheus": "profsuite.exporters.prometheus",
     "openmetrics": "profsuite.exporters.openmetrics",
+    "otlp": "profsuite.exporters.otlp",
+    "tensorboard": "profsuite.exporters.tensorboard",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -155,15 +155,15 @@ def _findings(report: Report) -> Iterator[Metric]:
 
 
 def _ops(report: Report) -> Iterator[Metric]:
-    metric = Metric("profsuite_op_self", "seconds", "Self time of the ops that matter most, on the host and device.")
+    times: dict[tuple[str, str], int] = {}
     for row in report.ops.rows if report.ops is not None else ():
         for on, value in (("host", row.host_self_ns), ("device", row.device_self_ns)):
-            metric.samples.append(({"op": printable(row.name), "on": on}, seconds(value)))
-    by_labels: dict[tuple[str, str], Number] = {}
-    for labels, value in metric.samples:  # names that differ in what cannot be printed become one
-        key = labels["op"], labels["on"]
-        by_labels[key] = by_labels.get(key, Decimal(0)) + Decimal(value)
-    yield replace(metric, samples=[({"op": op, "on": on}, value) for (op, on), value in by_labels.items()])
+            key = printable(row.name), on  # names that differ in what cannot be printed become one
+            times[key] = times.get(key, 0) + value
+    doc = "Self time of the ops that matter most, on the host and device."
+    yield Metric(
+        "profsuite_op_self", "seconds", doc, [({"op": op, "on": on}, seconds(ns)) for (op, on), ns in times.items()]
+    )
 
 
 def memory_peaks(trace: Trace) -> Iterator[Metric]:
