@@ -64,6 +64,7 @@ FORMATS: Final[dict[str, str]] = {
     "openmetrics": "profsuite.exporters.openmetrics",
     "otlp": "profsuite.exporters.otlp",
     "tensorboard": "profsuite.exporters.tensorboard",
+    "memory-snapshot": "profsuite.exporters.memory_snapshot",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -49,11 +49,13 @@ class Stacks:
 
     ``host`` is self time on the threads, ``device`` the durations of kernels, copies and fills by the stack that
     launched them (a device's track where no launch is known), ``allocated`` what was allocated, by device.
+    ``node`` is the stack of every slice, -1 for those of no host thread.
     """
 
     frames: list[str]
     parent: NDArray[np.int64]
     frame: NDArray[np.int64]
+    node: NDArray[np.int64]
     host: Weights
     device: Weights
     allocated: tuple[Weights, ...]
@@ -82,7 +84,7 @@ def stacks(trace: Trace) -> Stacks:
     parent, frame = tree.nodes()
     frames = [printable(name) for name in trace.words("slice", "name")]
     frames += [printable(thread_label(trace, track)) for track in range(trace.num_rows("track"))]
-    return Stacks(frames, parent, frame, host, device, allocated)
+    return Stacks(frames, parent, frame, node, host, device, allocated)
 
 
 class _Tree:

@@ -27,6 +27,7 @@ FORMATS = (
     "openmetrics",
     "otlp",
     "tensorboard",
+    "memory-snapshot",
 )
 """``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 

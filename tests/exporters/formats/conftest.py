@@ -122,3 +122,9 @@ def piece() -> Callable[..., dict[str, Any]]:
 def hostile_name() -> str:
     """A name in the job that may hurt a reader."""
     return HOSTILE
+
+
+@pytest.fixture
+def memory_event() -> Callable[..., dict[str, Any]]:
+    """A function that makes an allocation or a free."""
+    return memory
