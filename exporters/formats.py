@@ -65,6 +65,10 @@ FORMATS: Final[dict[str, str]] = {
     "otlp": "profsuite.exporters.otlp",
     "tensorboard": "profsuite.exporters.tensorboard",
     "memory-snapshot": "profsuite.exporters.memory_snapshot",
+    "html": "profsuite.exporters.html",
+    "markdown": "profsuite.exporters.markdown",
+    "json": "profsuite.exporters.json",
+    "junit": "profsuite.exporters.junit",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -9,6 +9,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
 from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.report_format import ReportFormat
 from profsuite.exporters.sections import document
 from profsuite.exporters.units import percent
 
@@ -131,3 +132,6 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, Name):
         return code(shorten(cell.text, NAME_WIDTH)) if cell.text else ""
     return escape(cell)
+
+
+FORMAT = ReportFormat("markdown", ".md", "The report as Markdown.", render, render_ranks)

@@ -28,6 +28,10 @@ FORMATS = (
     "otlp",
     "tensorboard",
     "memory-snapshot",
+    "html",
+    "markdown",
+    "json",
+    "junit",
 )
 """``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 
