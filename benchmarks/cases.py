@@ -208,6 +208,27 @@ def stream(bench: Bench) -> list[Row]:
     return rows
 
 
+def export(bench: Bench) -> list[Row]:
+    """Read the file and write it in another format, in bounded memory, nothing cached."""
+    source = bench.inputs.plain(bench.sizes.load)
+    source.warm()
+    rows = []
+    for to, lowest in (("chrome", 200), ("perfetto", 100)):
+
+        def once(to: str = to) -> Run:
+            with bench.temporary() as cache:
+                return bench.task("export", source.path, "--to", to, "--folder", str(bench.folder), cache=cache)
+
+        runs = bench.repeat(once)
+        rows += [
+            row(f"to {to}", "s", seconds(runs)),
+            row(f"to {to}", "MB/s", [1000 * speed for speed in speeds(runs, source)], Need("at least", lowest)),
+            row(f"to {to}, peak memory", "MB", peaks(runs), Need("at most", 300)),
+            row(f"to {to}, written", "MB", [run.said["written_bytes"] / 1e6 for run in runs]),
+        ]
+    return rows
+
+
 def reopen(bench: Bench) -> list[Row]:
     """Every table again from the cache."""
     source = bench.inputs.plain(bench.sizes.load)
@@ -287,5 +308,17 @@ def stages(bench: Bench) -> list[Row]:
 
 
 CASES: dict[str, Callable[[Bench], list[Row]]] = {
-    case.__name__: case for case in (load, single, fallback, stream, reopen, analyze, critical_path, gzipped, stages)
+    case.__name__: case
+    for case in (
+        load,
+        single,
+        fallback,
+        stream,
+        export,
+        reopen,
+        analyze,
+        critical_path,
+        gzipped,
+        stages,
+    )  # fmt: skip
 }

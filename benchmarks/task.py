@@ -73,6 +73,22 @@ def part(args: argparse.Namespace) -> Facts:
     return {"seconds": seconds, "num_events": trace.info.num_events, "num_slices": trace.num_rows("slice")}
 
 
+def export(args: argparse.Namespace) -> Facts:
+    """The file in another format, from reading it to the last byte written."""
+    import profsuite.exporters.chrome
+    import profsuite.exporters.export
+    import profsuite.exporters.perfetto
+    from profsuite.exporters.formats import format_called
+
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        target = Path(folder) / f"out{format_called(args.to).suffix}"
+        start = time.perf_counter()
+        profsuite.exporters.export.export(args.path, target, args.to)
+        seconds = time.perf_counter() - start
+        kept = target.stat().st_size
+    return {"seconds": seconds, "written_bytes": kept}
+
+
 def stages(args: argparse.Namespace) -> Facts:
     """Each stage of a load and of an analysis, in seconds."""
     from profsuite.analyzers.analysis import Analysis
@@ -144,7 +160,7 @@ def versions(_: argparse.Namespace) -> Facts:
     return found
 
 
-TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, stages, critical_path, versions)}
+TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, export, stages, critical_path, versions)}
 
 
 def main() -> None:
@@ -155,6 +171,7 @@ def main() -> None:
     parser.add_argument("--reader", choices=("c", "python"), default="c")
     parser.add_argument("--max-memory", type=int, default=400_000_000)
     parser.add_argument("--folder", help="where to stream to")
+    parser.add_argument("--to", help="format to write")
     parser.add_argument("--without-isal", action="store_true", help="as if isal were not installed")
     args = parser.parse_args()
     if args.task in ("load", "part", "stages"):

@@ -44,7 +44,7 @@ def bind_flows(rank: Timeline) -> FlowEnds:
         for name in names:
             values = columns[name]
             found[name].append(values.codes if isinstance(values, Text) else values)
-    if not found["ts"]:
+    if not any(map(len, found["ts"])):
         none = np.zeros(0, np.int64)
         return FlowEnds(none, none.astype(np.int32), none, none.astype(bool), none.astype(np.int32))
     ts, track, last = (np.concatenate(found.pop(name)) for name in ("ts", "track", "last"))

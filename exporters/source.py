@@ -18,9 +18,6 @@ from profsuite.trace.spill import Spill
 if TYPE_CHECKING:
     from profsuite.trace.batches import Batches
 
-STREAMED = 64_000_000
-"""Files of more bytes than this (gzip: an eighth) go through the disk, batch by batch."""
-
 Item = Trace | str | os.PathLike[str]
 Loader = Callable[[str], Trace]
 Streamer = Callable[[str], AbstractContextManager[Spill]]
@@ -60,28 +57,27 @@ class Source:
 
     @contextmanager
     def batches(self) -> Iterator[list[Batches]]:
-        """The raw columns of each rank in batches: of a large file from the disk, else from its tables."""
+        """The raw columns of each rank in batches: of a file as they were read, by way of the disk, else from tables.
+
+        Tables lack a few args that the columns have: device and stream of what is no work.
+        """
         with ExitStack() as stack:
             yield [self._batches(item, stack) for item in self.inputs]
 
     def _batches(self, item: Trace | str, stack: ExitStack) -> Batches:
-        if isinstance(item, str) and not self.selected and _is_large(item):
+        if isinstance(item, str) and not self.selected and _is_streamed(item):
             return SpillBatches(stack.enter_context(self.stream_trace(item)))
         return TableBatches(item if isinstance(item, Trace) else self.load_trace(item))
 
 
-def _is_large(path: str) -> bool:
+def _is_streamed(path: str) -> bool:
     if path == "-" or "://" in path:
-        return True  # of unknown size
+        return True
     file = Path(path)
     if not file.is_file():
         return False  # a run folder; or load says what is wrong with it
     with file.open("rb") as opened:
-        first = opened.read(16)
-    if is_embedded(first):
-        return False
-    packed = first[:2] in (b"\x1f\x8b", b"\x28\xb5")
-    return file.stat().st_size > (STREAMED // 8 if packed else STREAMED)
+        return not is_embedded(opened.read(16))
 
 
 def source_of(item: Item | Sequence[Item], **options: Any) -> Source:

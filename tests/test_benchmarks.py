@@ -40,7 +40,7 @@ def results(work: Path) -> dict[str, Any]:
 
 def test_every_case_is_measured(results: dict[str, Any]) -> None:
     assert list(results["cases"]) == [
-        "load", "single", "fallback", "stream", "reopen", "analyze", "critical_path", "gzipped", "stages",
+        "load", "single", "fallback", "stream", "export", "reopen", "analyze", "critical_path", "gzipped", "stages",
     ]  # fmt: skip
     assert all(results["cases"].values())
 
@@ -50,7 +50,7 @@ def test_numbers_are_sane(results: dict[str, Any]) -> None:
         for row in rows:
             # a stage of a small file may be too short to see
             assert row["value"] >= 0, row
-            assert row["unit"] in {"s", "MB", "GB/s", "M", "x"}, row
+            assert row["unit"] in {"s", "MB", "MB/s", "GB/s", "M", "x"}, row
             if "peak memory" in row["what"]:
                 assert 20 < row["value"] < 2000, row
             if row["runs"]:

@@ -70,17 +70,23 @@ def stream_one(file: RankFile, **options: Any) -> Iterator[Spill]:
     with ExitStack() as stack:
         with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
             spilled = stack.enter_context(stream(file.path, progress=progress, **options))
+        remarks = spilled.manifest["remarks"]
+        _warn(spilled.source, [remark["kind"] for remark in remarks], [remark["count"] for remark in remarks])
         yield spilled
 
 
 def warn_of_faults(trace: Trace) -> None:
     """One line on stderr if the trace's file was faulty."""
-    kinds, counts = trace.health.column("kind").to_pylist(), trace.health.column("count").to_pylist()
+    kinds: list[Any] = trace.health.column("kind").to_pylist()
+    counts: list[Any] = trace.health.column("count").to_pylist()
+    _warn(trace.info.source, kinds, counts)
+
+
+def _warn(source: str, kinds: Sequence[str], counts: Sequence[int]) -> None:
     faults = [
         f"{count:,} {kind.replace('_', ' ')}" for kind, count in zip(kinds, counts, strict=True) if kind in FAULTS
     ]
     if faults:
-        source = trace.info.source
         more = "" if source == "-" else f"; profsuite info {source} says more"
         complain(f"warning: {source}: {', '.join(faults)}{more}")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from profsuite.trace.classes import ON_DEVICE, role_mask
+from profsuite.trace.classes import Role
 from profsuite.trace.columns import Text, strings
 from profsuite.trace.header import read_header
 from profsuite.trace.marks import find_marks
@@ -315,9 +315,13 @@ class TableBatches:
         return columns
 
     def _on_device(self, known: NDArray[np.int32]) -> Columns:
-        """Device and stream of waits and the like, from their tracks."""
+        """Device and stream of waits, from their tracks.
+
+        Kineto says them of waits, but not of annotations on a device's track: what carries a stream is work to
+        other tools.
+        """
         trace = self.trace
-        rows = role_mask(trace.roles, ON_DEVICE)
+        rows = trace.roles == Role.SYNC
         rows[known] = False
         track = trace.array("slice", "track_id")
         device, stream = trace.array("track", "device"), trace.array("track", "stream")

@@ -266,11 +266,14 @@ def stream(
 ) -> Iterator[spill.Spill]:
     """The raw columns of a file on the disk, in batches, whatever its size; arguments and errors as of ``load``.
 
-    They are kept in the user's cache where the file can be told from others, else removed afterwards.
+    Those of a large file are kept in the user's cache, else they are removed afterwards.
     """
     use_c = _use_c(reader)
-    with open_source(os.fspath(path), max_unpacked) as source, _streamed(source, use_c, progress) as spilled:
-        yield spilled
+    with open_source(os.fspath(path), max_unpacked) as source:
+        if source.size is not None and source.size < trace_cache.MIN_BYTES:
+            source.key = None
+        with _streamed(source, use_c, progress) as spilled:
+            yield spilled
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Thread
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from profsuite.errors import MissingExtraError, TraceError
 from profsuite.trace.embedded import is_embedded
@@ -224,7 +224,7 @@ def _unpack_zstd(source: Source) -> Iterator[bytes]:
 
     total = 0
     try:
-        with pa.CompressedInputStream(pa.PythonFile(_Stored(source), "r"), "zstd") as stream:
+        with pa.CompressedInputStream(pa.PythonFile(cast("Any", _Stored(source)), "r"), "zstd") as stream:
             while out := stream.read(BLOCK):
                 total += len(out)
                 if _is_too_much(source, total):
