@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from profsuite.analyzers.base import Finding
+    from profsuite.analyzers.findings import Rule
     from profsuite.analyzers.report import Report
 
 
@@ -35,7 +36,7 @@ def render_ranks(reports: Sequence[Report]) -> str:
 
 def _suite(report: Report) -> Iterator[str]:
     found = report.findings or ()
-    kinds = list(dict.fromkeys([*(rule.__name__ for rule in RULES), *(finding.id for finding in found)]))
+    kinds = list(dict.fromkeys([*map(_kind, RULES), *(finding.id for finding in found)]))
     by_kind = {kind: [finding for finding in found if finding.id == kind] for kind in kinds}
     failures = sum(any(map(_fails, findings)) for findings in by_kind.values())
     name = "profsuite" if report.rank is None else f"profsuite, rank {report.rank}"
@@ -56,6 +57,11 @@ def _suite(report: Report) -> Iterator[str]:
             yield f"<system-out>{escape(mild)}</system-out>"
         yield "</testcase>"
     yield "</testsuite>"
+
+
+def _kind(rule: Rule) -> str:
+    """What a rule's findings are called: as the function is."""
+    return str(getattr(rule, "__name__", "finding"))
 
 
 def _fails(finding: Finding) -> bool:

@@ -15,6 +15,7 @@ PACKAGES = ("numpy", "pandas", "pyarrow", "msgspec", "rich", "click", "fsspec")
 EXTRAS = {
     "isal": ("fast", "reads .gz about three times as fast"),
     "duckdb": ("query", "profsuite query"),
+    "tensorboard": ("tensorboard", "profsuite convert --to tensorboard"),
     "torch": ("torch", "recording"),
 }
 
