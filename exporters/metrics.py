@@ -81,13 +81,20 @@ def metrics(trace: Trace, report: Report | None = None) -> list[Metric]:
     ]  # fmt: skip
 
 
-def merged(ranks: Iterable[list[Metric]]) -> list[Metric]:
-    """The metrics of several ranks, each family once."""
+def merged(traces: Iterable[list[Metric]]) -> list[Metric]:
+    """The metrics of several traces, each family once.
+
+    Where ranks do not tell the traces apart, the label ``trace`` does: their number in order.
+    """
+    every = list(traces)
+    ranks = [next((labels.get("rank") for metric in one for labels, _ in metric.samples), None) for one in every]
+    is_told = len(set(ranks)) == len(every)
     found: dict[str, Metric] = {}
-    for rank in ranks:
-        for metric in rank:
-            known = found.setdefault(metric.full_name, replace(metric, samples=[]))
-            known.samples.extend(metric.samples)
+    for number, one in enumerate(every):
+        own: Labels = {} if is_told else {"trace": str(number)}
+        for metric in one:
+            known = found.setdefault(f"{metric.full_name} {metric.is_info}", replace(metric, samples=[]))
+            known.samples.extend((own | labels, value) for labels, value in metric.samples)
     return list(found.values())
 
 

@@ -28,7 +28,7 @@ DEEPEST = 1_000
 """Frames of a stack: what lies deeper counts for the frame there, so that no input makes files quadratic."""
 
 _PYTHON = re.compile(r"^(?P<file>[^\n]{1,1000})\((?P<line>\d{1,9})\): (?P<function>.+)$", re.DOTALL)
-_DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 20: "privateuse1"}
+_DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
 """c10::DeviceType; CPU has no ordinal."""
 
 

@@ -88,6 +88,13 @@ def test_ranks_share_families(path: Path, tmp_path: Path, ending: str) -> None:
     assert {dict(labels)["rank"] for _, labels in found} == {"0", "1"}
 
 
+@pytest.mark.parametrize("ending", READERS)
+def test_traces_of_one_rank_are_told_apart(path: Path, tmp_path: Path, ending: str) -> None:
+    families = READERS[ending](profsuite.export([path, path], tmp_path / f"job.{ending}"))
+    steps = {key: value for key, value in samples(families).items() if key[0] == "profsuite_steps"}
+    assert sorted(dict(labels)["trace"] for _, labels in steps) == ["0", "1"]
+
+
 def test_what_nobody_measured_is_not_there(
     make: Callable[..., Trace], piece: Callable[..., Any], tmp_path: Path
 ) -> None:
