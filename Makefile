@@ -76,7 +76,8 @@ format: $(VENV)/.dev ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## measure against the numbers in docs
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py && status=0 || status=$$?; \
+		$(BIN)/python benchmarks/recording.py || status=$$?; exit $$status
 
 fuzz: $(VENV)/.dev ## fuzz the C scanner
 	$(MAKE) -C fuzz PYTHON=$(abspath $(BIN)/python)

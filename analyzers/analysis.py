@@ -7,21 +7,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profsuite.analyzers.attention import AttentionTable, attention
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
+from profsuite.analyzers.collectives import Collectives, collectives
+from profsuite.analyzers.costs.call import OpCall
+from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
+from profsuite.analyzers.device_costs import DeviceCosts, device_costs, with_lists
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
 from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
 from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, idle
 from profsuite.analyzers.kernels import KernelTable, kernels
+from profsuite.analyzers.memory.model import MemoryReport
+from profsuite.analyzers.memory.trace import trace_memory
+from profsuite.analyzers.op_calls import OpCalls
+from profsuite.analyzers.op_costs import op_costs
 from profsuite.analyzers.ops import OpTable, ops
+from profsuite.analyzers.precision import main_device
+from profsuite.analyzers.roofline import Roofline, RooflineOp, roofline, roofline_ops
+from profsuite.analyzers.sparse import SparseTable, sparse
 from profsuite.analyzers.steps import StepSummary, steps
 from profsuite.analyzers.waits import Waits, host_waits
+from profsuite.analyzers.waves import KernelWaves, kernel_waves
 from profsuite.analyzers.whatif.edits import Edit
-from profsuite.analyzers.whatif.graph import Graph, build
-from profsuite.analyzers.whatif.scenarios import Replays, replays, saving_ns
+from profsuite.analyzers.whatif.graph import Graph, build, edge_times
+from profsuite.analyzers.whatif.replay import WhatIf, replay
+from profsuite.analyzers.whatif.scenarios import Replays, replays
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from profsuite.trace.model import Trace
@@ -31,11 +47,15 @@ FEW = 10
 
 
 class Analysis:
-    """What the findings and the verdict look at; ``top`` is the length of the lists."""
+    """What the findings and the verdict look at; ``top`` is the length of the lists.
 
-    def __init__(self, trace: Trace, top: int = 10) -> None:
+    ``peak`` replaces peaks of the device (of ``costs.peaks.parse_peaks``).
+    """
+
+    def __init__(self, trace: Trace, top: int = 10, peak: Mapping[str, float] | None = None) -> None:
         self.trace = trace
         self.top = top
+        self.peak = peak
 
     @cached_property
     def work(self) -> tuple[DeviceWork, ...]:
@@ -88,20 +108,95 @@ class Analysis:
         return kernels(self.trace, self.top)
 
     @cached_property
+    def memory(self) -> MemoryReport | None:
+        """Memory of every device; null without memory events."""
+        return trace_memory(self.trace, self.timelines.classes, self.top)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The rank's collectives."""
+        return collectives(self)
+
+    @cached_property
+    def device_costs(self) -> DeviceCosts:
+        """Compute kernels and the op calls that answer for them, with what those cost."""
+        calls = OpCalls.of(self.trace, self.timelines.classes)
+        return with_lists(self.trace, device_costs(self.work, op_costs(self.trace, calls)))
+
+    @cached_property
+    def peaks(self) -> DevicePeaks | None:
+        """The peaks of the main device; null where they are not known."""
+        return overridden(device_peaks(main_device(self)), self.peak)
+
+    @cached_property
+    def roofline_ops(self) -> list[RooflineOp]:
+        """Every op whose cost is known, by shapes and direction."""
+        return roofline_ops(self.trace, self.device_costs, main_device(self), self.peaks)
+
+    @cached_property
+    def waves(self) -> KernelWaves:
+        """How often each compute kernel's launch fills the device."""
+        return kernel_waves(self.trace, self.device_costs, main_device(self))
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """How near ops and kernels come to the device's peaks."""
+        device, window = main_device(self), self.devices_window_ns
+        ops, waves = self.roofline_ops, self.waves
+        return roofline(self.trace, self.device_costs, ops, waves, device, self.peaks, window, self.top)
+
+    @property
+    def devices_window_ns(self) -> int:
+        """The windows of all devices, summed."""
+        return sum(row.shares.window_ns for row in self.breakdown)
+
+    @cached_property
+    def priced_ops(self) -> tuple[tuple[RooflineOp, OpCall], ...]:
+        """Every op whose cost is known, with its parsed inputs."""
+        costs = self.device_costs.costs
+        examples = self.device_costs.groups[1].tolist()
+        calls = (costs.priced[int(costs.price[example])].call for example in examples)
+        return tuple(zip(self.roofline_ops, calls, strict=True))
+
+    @cached_property
+    def attention(self) -> AttentionTable:
+        """Attention by backend and shapes."""
+        return attention(self.trace, self.device_costs, main_device(self), self.top)
+
+    @cached_property
+    def sparse(self) -> SparseTable:
+        """Products with sparse matrices."""
+        return sparse(self.device_costs, self.roofline_ops, self.peaks, self.top)
+
+    @cached_property
     def graph(self) -> Graph | None:
         """The dependency graph, for replays."""
         return build(self)
+
+    @cached_property
+    def edge_times(self) -> NDArray[np.int64]:
+        """How long the thread of each running edge of the graph was in each class of host time."""
+        assert self.graph is not None
+        return edge_times(self, self.graph)
 
     @cached_property
     def replays(self) -> Replays | None:
         """The critical path, and what each obstacle costs."""
         return replays(self, self.graph, self.top)
 
+    def outcome(self, edit: Edit) -> WhatIf | None:
+        """The recording replayed under an edit; null where nothing can be replayed, or nothing matches the edit."""
+        if edit not in self._outcomes:
+            try:
+                self._outcomes[edit] = None if self.graph is None else replay(self, self.graph, edit)
+            except ValueError:
+                self._outcomes[edit] = None
+        return self._outcomes[edit]
+
     def saving_ns(self, edit: Edit) -> int | None:
-        """What a replay under an edit saves of the whole job, ns; null where the edit does not apply."""
-        if edit not in self._savings:
-            self._savings[edit] = saving_ns(self, self.graph, edit)
-        return self._savings[edit]
+        """What a replay under an edit saves of the whole job, ns, at least 0; null where the edit does not apply."""
+        outcome = self.outcome(edit)
+        return None if outcome is None else max(0, outcome.saving_ns)
 
     def saving_ms_per_step(self, edit: Edit) -> float | None:
         """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
@@ -110,7 +205,7 @@ class Analysis:
         return None if saving is None or not steps else saving / steps / 1e6
 
     @cached_property
-    def _savings(self) -> dict[Edit, int | None]:
+    def _outcomes(self) -> dict[Edit, WhatIf | None]:
         return {}
 
     @cached_property

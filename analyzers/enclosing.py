@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from profsuite.trace.relations import enclosing as ancestor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.trace.model import Trace
+
+
+def enclosing_of(trace: Trace, marked: NDArray[np.bool_], rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """For each of some rows the innermost ``marked`` slice that it is or lies in; -1 for none, and for -1."""
+    if not marked.any():
+        return np.full(len(rows), -1)
+    above = ancestor(trace.array("slice", "parent_id"), marked, rows.astype(np.int32))
+    return np.where((rows >= 0) & marked[rows], rows, above).astype(np.int64)
 
 
 def enclosing(trace: Trace, marked: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.device_work import DeviceWork, device_work
-from profsuite.analyzers.host_calls import OP, host_classes
+from profsuite.analyzers.host_calls import host_classes
+from profsuite.analyzers.op_calls import OpCalls
 from profsuite.analyzers.ranking import numbered, sum_by_group
 from profsuite.trace.intervals import merge_by_group, union_length
 
@@ -70,7 +71,7 @@ def ops(
     """
     work = device_work(trace) if work is None else work
     classes = host_classes(trace) if classes is None else classes
-    calls = _Calls.of(trace, classes)
+    calls = OpCalls.of(trace, classes)
     launched = _Launched.of(work, calls)
     by = "device_self_ns" if len(launched.start) else "host_self_ns"
     names = numbered(trace.array("slice", "name")[calls.rows].astype(np.int64))
@@ -98,58 +99,6 @@ def _union(work: DeviceWork, mask: NDArray[np.bool_]) -> int:
 
 
 @dataclass(frozen=True)
-class _Calls:
-    """The calls of ops: ``rows`` of ``slice``; ``up`` is the element of the op around each, -1 for none."""
-
-    rows: NDArray[np.int64]
-    up: NDArray[np.int64]
-    element: NDArray[np.int64]
-    dur: NDArray[np.int64]
-    self_dur: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, trace: Trace, classes: NDArray[np.int8]) -> _Calls:
-        rows = np.flatnonzero(classes == OP)
-        element = np.full(len(classes) + 1, -1, np.int64)
-        element[rows] = np.arange(len(rows))
-        parent = trace.array("slice", "parent_id")
-        # Python frames and annotations stand between ops: climb until an op, all frames at once.
-        above = parent[rows].astype(np.int64)
-        open_ = np.flatnonzero((above >= 0) & (element[above] < 0))
-        if len(open_):
-            jump = _nearest_op(parent, element)
-            above[open_] = jump[above[open_]]
-        up = np.where(above >= 0, element[above], -1)
-        return cls(rows, up, element, trace.array("slice", "dur")[rows], trace.array("slice", "self_dur")[rows])
-
-    def outermost(self, group: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which calls lie in no call of the same group."""
-        result = np.ones(len(group), bool)
-        at = np.flatnonzero(self.up >= 0)
-        above = self.up[at]
-        while len(at):
-            same = group[above] == group[at]
-            result[at[same]] = False
-            # A call inside one of its own group is settled; the others look one op further up.
-            above = self.up[above]
-            go = ~same & (above >= 0)
-            at, above = at[go], above[go]
-        return result
-
-
-def _nearest_op(parent: NDArray[np.int32], element: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For every slice that is no op, the nearest op above it (a row of ``slice``), -1 for none."""
-    jump = parent.astype(np.int64)
-    at = np.flatnonzero((element[:-1] < 0) & (jump >= 0))
-    at = at[element[jump[at]] < 0]
-    while len(at):
-        jump[at] = jump[jump[at]]  # pointer doubling: every round halves the way that is left
-        at = at[jump[at] >= 0]
-        at = at[element[jump[at]] < 0]
-    return jump
-
-
-@dataclass(frozen=True)
 class _Launched:
     """Device work that ops launched, one device after the other, each sorted by start; ``op`` is its op's element.
 
@@ -167,7 +116,7 @@ class _Launched:
     window: int
 
     @classmethod
-    def of(cls, work: tuple[DeviceWork, ...], calls: _Calls) -> _Launched:
+    def of(cls, work: tuple[DeviceWork, ...], calls: OpCalls) -> _Launched:
         ops = [calls.element[w.op_ids] for w in work]
         has = [o >= 0 for o in ops]
         op = _joined([o[h] for o, h in zip(ops, has, strict=True)])
@@ -216,7 +165,7 @@ def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def _rows(
     trace: Trace,
-    calls: _Calls,
+    calls: OpCalls,
     launched: _Launched,
     group: NDArray[np.int64],
     by: str,

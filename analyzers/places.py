@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from profsuite.trace.model import Trace
 
 _FRAME = re.compile(r"^(?P<file>[^<>]+\.py)\(\d+\): ")
@@ -19,6 +21,12 @@ def thread_label(trace: Trace, track_id: int) -> str:
     row = trace.tracks.slice(track_id, 1).to_pylist()[0]
     name, tid = row["thread_name"], row["tid"]
     return str(name) if name else f"thread {tid}"
+
+
+def is_user_frame(name: str) -> bool:
+    """Whether a slice of this name is a Python frame of the user's own code."""
+    frame = _FRAME.match(name)
+    return frame is not None and not _LIBRARY.search(frame["file"])
 
 
 def source_frame(trace: Trace, slice_id: int) -> str | None:
@@ -38,3 +46,28 @@ def source_frame(trace: Trace, slice_id: int) -> str | None:
         library = library or (text if frame else None)
         row = int(parent[row])
     return library
+
+
+def own_frame(frames: Iterable[str]) -> str | None:
+    """Of the frames of a stack (``file(line): function``, innermost first) the innermost of the user's own code.
+
+    The innermost one of a library where there is no other; null of an empty stack.
+    """
+    library: str | None = None
+    for text in frames:
+        frame = _FRAME.match(text)
+        if frame and not _LIBRARY.search(frame["file"]):
+            return text
+        library = library or (text if frame else None)
+    return library
+
+
+def is_frame(name: str) -> bool:
+    """Whether a slice of this name is a Python frame."""
+    return _FRAME.match(name) is not None
+
+
+def is_own_frame(name: str) -> bool:
+    """Whether a slice of this name is a Python frame of the user's own code."""
+    frame = _FRAME.match(name)
+    return frame is not None and not _LIBRARY.search(frame["file"])

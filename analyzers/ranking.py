@@ -26,6 +26,26 @@ def numbered(key: NDArray[np.int64]) -> NDArray[np.int64]:
     return cast("NDArray[np.int64]", number[key])
 
 
+def together(high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Integers that sort as the pairs of two arrays (not negative) do, kept small: one sorts faster than two."""
+    if int(high.max(initial=0)) * (int(low.max(initial=0)) + 1) >= 1 << 62:
+        high, low = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in (high, low))
+    pairs: NDArray[np.int64] = high * (int(low.max(initial=0)) + 1) + low
+    small = int(pairs.max(initial=0)) < 1 << 40
+    return pairs if small else np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+
+
+def distinct_rows(*columns: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first row of each distinct combination of values, sorted by these, and each row's combination."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        low = int(column.min(initial=0))
+        values = column if low == 0 and len(column) else np.unique(column, return_inverse=True)[1]
+        key = together(key, values.astype(np.int64))
+    _, first, index = np.unique(key, return_index=True, return_inverse=True)
+    return first, index
+
+
 def sum_by_group(group: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Sum of integer ``values`` in each of ``size`` groups, exact."""
     # Doubles hold integers below 2**53 exactly (as ns: 104 days), and bincount with them is several times as fast.

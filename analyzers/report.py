@@ -11,25 +11,32 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.attention import AttentionTable
 from profsuite.analyzers.base import Finding, Ns
 from profsuite.analyzers.breakdown import DeviceBreakdown
 from profsuite.analyzers.findings import findings
 from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
 from profsuite.analyzers.kernels import KernelTable
+from profsuite.analyzers.memory.model import MemoryReport
 from profsuite.analyzers.ops import OpTable
+from profsuite.analyzers.roofline import Roofline
+from profsuite.analyzers.sparse import SparseTable
 from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
 from profsuite.analyzers.whatif.scenarios import Replays
 from profsuite.trace.model import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 
 REPORT_VERSION = 1
 
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
+SECTIONS = (
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
+    "sparse", "memory", "health",
+)  # fmt: skip
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
 
@@ -74,7 +81,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``verdict`` is one or two plain sentences: what holds the job back, its numbers, what to do.  ``findings`` are
     sorted: gravest first, then by cost.  ``breakdown`` and ``idle`` have one row a device, empty without device
-    work.  A section that was not asked for is null.
+    work.  ``memory`` is null in a trace without memory events.  A section that was not asked for is null.
     """
 
     schema_version: int
@@ -90,14 +97,25 @@ class Report(Struct, frozen=True, kw_only=True):
     whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
+    roofline: Roofline | None
+    attention: AttentionTable | None
+    sparse: SparseTable | None
+    memory: MemoryReport | None = None
     health: tuple[HealthRow, ...] | None
 
 
-def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) -> Report:
+def analyze(
+    trace: Trace,
+    top: int = 10,
+    only: Collection[str] | None = None,
+    peak: Mapping[str, float] | None = None,
+) -> Report:
     """Everything that can be said of one trace; lists hold ``top`` rows.
 
     ``only`` names the sections wanted (of ``SECTIONS``; all by default): the others are null, and not computed
-    unless a wanted one needs them.  ``ValueError`` for a section that does not exist, or ``top`` below 1.
+    unless a wanted one needs them.  ``peak`` gives the device's peaks where they are not known or not right, as
+    ``{"bf16": 989e12, "bandwidth": 3.35e12}`` (FLOP/s, bytes a second).  ``ValueError`` for a section that does not
+    exist, or ``top`` below 1.
     """
     unknown = sorted(set(only or ()) - set(SECTIONS))
     if unknown:
@@ -106,8 +124,12 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         raise TypeError(f"analyze takes a Trace, not {type(trace).__name__}; read the file first: profsuite.load(path)")
     if top < 1:
         raise ValueError(f"top must be at least 1, not {top}")
-    wanted = set(SECTIONS if only is None else only)
-    analysis = Analysis(trace, top)
+    return report_of(Analysis(trace, top, peak), only)
+
+
+def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report:
+    """The report on an analysis; the sections in ``only``, all by default."""
+    trace, wanted = analysis.trace, set(SECTIONS if only is None else only)
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,
@@ -122,6 +144,10 @@ def analyze(trace: Trace, top: int = 10, only: Collection[str] | None = None) ->
         whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,
+        roofline=analysis.roofline if "roofline" in wanted else None,
+        attention=analysis.attention if "attention" in wanted else None,
+        sparse=analysis.sparse if "sparse" in wanted else None,
+        memory=analysis.memory if "memory" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
 

@@ -9,16 +9,13 @@ import numpy as np
 
 from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters
 from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
-from profsuite.analyzers.findings.host_communication import (
-    HOST_COMMUNICATION_REMEDY,
-    communication_ns,
-    communication_rows,
-)
+from profsuite.analyzers.findings.host_communication import HOST_COMMUNICATION_REMEDY
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
 from profsuite.analyzers.findings.kernel_bound import kernel_hint, leading_kernels
 from profsuite.analyzers.findings.no_device_work import device_signs
 from profsuite.analyzers.findings.wording import ms, percent, whole
 from profsuite.analyzers.host_calls import waits_for_values
+from profsuite.analyzers.host_collectives import communication_ns, communication_rows
 from profsuite.analyzers.idle import CAUSES
 from profsuite.analyzers.ranking import longest_names
 from profsuite.analyzers.whatif.edits import Edit

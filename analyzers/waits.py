@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profsuite.analyzers.enclosing import enclosing
+from profsuite.analyzers.enclosing import enclosing_of
 from profsuite.analyzers.host_calls import OP, SYNC, UNRECORDED, matching, waits_for_values
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def autotuning(analysis: Analysis) -> NDArray[np.bool_]:
     if len(classes):
         name = trace.array("slice", "name")
         elapsed = np.flatnonzero(matching(trace, _ELAPSED)[name] & (classes != UNRECORDED))
-        around = enclosing(trace, classes == OP)[elapsed]
+        around = enclosing_of(trace, classes == OP, elapsed)
         result[around[around >= 0]] = True
         result &= matching(trace, _CONVOLUTION)[name]
     return result
@@ -108,7 +108,7 @@ def host_waits(analysis: Analysis) -> Waits:
         return Waits(kinds, copies)
     name, parent = trace.array("slice", "name"), trace.array("slice", "parent_id").astype(np.int64)
     reads = (waits_for_values(trace) | matching(trace, _ITEM))[name] & (classes == OP)
-    in_op = enclosing(trace, classes == OP)[waits] >= 0
+    in_op = enclosing_of(trace, classes == OP, waits) >= 0
     result = np.where(in_op, Wait.IN_OP, Wait.EXPLICIT)
     copied = _copy_of(trace, waits, parent, (parent >= 0) & (classes[parent] == OP))
     known = copied >= 0
@@ -117,8 +117,8 @@ def host_waits(analysis: Analysis) -> Waits:
     to_device = known & copies_to_device(trace)[copy_name]
     result[to_device] = np.where(copies_pageable(trace)[copy_name][to_device], Wait.FROM_PAGEABLE, Wait.FROM_HOST)
     result[known & copies_to_host(trace)[copy_name]] = Wait.TO_HOST
-    result[enclosing(trace, reads)[waits] >= 0] = Wait.VALUE
-    result[enclosing(trace, autotuning(analysis))[waits] >= 0] = Wait.AUTOTUNING
+    result[enclosing_of(trace, reads, waits) >= 0] = Wait.VALUE
+    result[enclosing_of(trace, autotuning(analysis), waits) >= 0] = Wait.AUTOTUNING
     kinds[waits], copies[waits] = result, copied
     return Waits(kinds, copies)
 

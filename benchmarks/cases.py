@@ -52,6 +52,10 @@ class Sizes:
     fallback: int = 200
     analyze: int = 650
     """2 million events."""
+    snapshot: int = 1000
+    ranks: int = 64
+    """Ranks of a job, of ``rank`` MB each."""
+    rank: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +311,56 @@ def stages(bench: Bench) -> list[Row]:
     return [row(name, "s", [run.said["stages"][name] for run in runs]) for name in runs[0].said["stages"]]
 
 
+def snapshot(bench: Bench) -> list[Row]:
+    """Read a memory snapshot of 1 GB on one core, and the report on it; memory against the size of the file."""
+    source = bench.inputs.snapshot(bench.sizes.snapshot)
+    source.warm()
+    runs = bench.tasks("snapshot", source, num_cores=1)
+    base = peaks(bench.tasks("snapshot", bench.inputs.snapshot(1), num_cores=1))
+    return [
+        Row("entries", "M", source.num_events / 1e6),
+        row("read", "s", seconds(runs)),
+        row("read", "GB/s", speeds(runs, source)),
+        row("report", "s", [run.said["analysis_seconds"] for run in runs]),
+        row("peak memory", "MB", peaks(runs)),
+        row(
+            "above that of a small one, of the file's size",
+            "x",
+            [max(0.0, peak - statistics.median(base)) * 1e6 / source.num_bytes for peak in peaks(runs)],
+            Need("at most", 4),
+        ),
+    ]
+
+
+def ranks(bench: Bench) -> list[Row]:
+    """A whole job: every rank read, analysed and held against the others, by one process and by two, and on Dask.
+
+    A worker's memory must not grow with the number of ranks it has read.
+    """
+    source = bench.inputs.ranks(bench.sizes.ranks, bench.sizes.rank)
+    few = bench.inputs.ranks(max(4, bench.sizes.ranks // 8), bench.sizes.rank)
+    source.warm()
+    few.warm()
+    rows = [Row(f"events of {bench.sizes.ranks} ranks", "M", source.num_events / 1e6)]
+    for name, options in (("pool", ()), ("Dask", ("--dask",))):
+        one, two = (bench.tasks("ranks", source, "--jobs", n, *options) for n in ("1", "2"))
+        less = bench.tasks("ranks", few, "--jobs", "2", *options)
+        rows += [
+            row(f"{name}, one process", "s", seconds(one)),
+            row(f"{name}, two processes", "s", seconds(two)),
+            ratio(f"{name}, times faster", seconds(one), seconds(two), Need("at least", 1.7)),
+            row(f"{name}, a worker's peak memory", "MB", [run.said["worker_bytes"] / 1e6 for run in two]),
+            ratio(
+                f"{name}, of that with an eighth of the ranks",
+                [run.said["worker_bytes"] for run in two],
+                [run.said["worker_bytes"] for run in less],
+                Need("at most", 1.15),
+            ),
+            row(f"{name}, peak memory of the process that reduces", "MB", peaks(two)),
+        ]
+    return rows
+
+
 CASES: dict[str, Callable[[Bench], list[Row]]] = {
     case.__name__: case
     for case in (
@@ -320,5 +374,7 @@ CASES: dict[str, Callable[[Bench], list[Row]]] = {
         critical_path,
         gzipped,
         stages,
-    )  # fmt: skip
+        snapshot,
+        ranks,
+    )
 }

@@ -1,13 +1,12 @@
 """What each side channel costs where it acts: paired, on and off in turn, medians.
 
-    python benchmarks/channels.py
-
 ``process_time`` counts the sampling threads as well.  The flight recorder and torch's structured trace are torch's
 own; what they cost is what turning them on costs.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import statistics
@@ -19,14 +18,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from rows import Row, code, say, write
 
 from profsuite.collector.channels.compile import CompileChannel
 from profsuite.collector.channels.registry import make
 
-ROUNDS, STEPS = 9, 40
+STEPS = 40
 
 
-def paired(channel: Callable[[], Any], work: Callable[[], None], rounds: int = ROUNDS) -> tuple[float, float]:
+def paired(channel: Callable[[], Any], work: Callable[[], None], rounds: int) -> tuple[float, float]:
     """Median processor seconds of ``work`` off, and what the channel adds."""
     off, more = [], []
     for number in range(rounds):
@@ -79,25 +79,38 @@ def compilation() -> Callable[[], None]:
     return work
 
 
-def report(what: str, off: float, more: float, count: int, unit: str) -> None:
-    """One line: the cost of one ``unit``, and its share."""
-    share = f"{100 * more / off:+.1f} % of {1e6 * off / count:,.1f} µs" if off else ""
-    sys.stdout.write(f"{what:22} {1e6 * more / count:+12.2f} µs a {unit:14} {share}\n")
+def row(what: str, off: float, more: float, count: int, unit: str) -> Row:
+    """The cost of one ``unit``."""
+    share = f", {100 * more / off:+.1f} % of {1e6 * off / count:,.0f} µs" if off else ""
+    return Row(f"{what}, a {unit}{share}", 1e6 * more / count, "µs")
 
 
-def main() -> None:
-    """Print a line a channel."""
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--output", type=Path, help="write the numbers as JSON")
+    options = parser.parse_args()
     torch.set_num_threads(1)
+    found = {"channels": rows(options.rounds)}
+    say("channels", found["channels"])
+    write(found, options.output)
+    return code(found)
+
+
+def rows(rounds: int) -> list[Row]:
+    """A row a channel; they can all be off, and have nothing to reach."""
     steps = training()
-    for name in ("host", "gc", "dataloader", "nvml", "compile"):
-        report(name, *paired(lambda name=name: make(name), steps), STEPS, "step")  # type: ignore[misc]
+    found = [
+        row(name, *paired(lambda name=name: make(name), steps, rounds), STEPS, "step")  # type: ignore[misc]
+        for name in ("host", "gc", "dataloader", "nvml", "compile")
+    ]
 
     def collect() -> None:
         for _ in range(2_000):
             gc.collect(0)
 
     gc.collect()
-    report("gc", *paired(lambda: make("gc"), collect), 2_000, "collection")
+    found.append(row("gc", *paired(lambda: make("gc"), collect, rounds), 2_000, "collection"))
 
     loader = torch.utils.data.DataLoader(torch.arange(2_000.0), batch_size=None)
 
@@ -105,17 +118,18 @@ def main() -> None:
         for _ in loader:
             pass
 
-    report("dataloader", *paired(lambda: make("dataloader"), load), 2_000, "batch")
+    found.append(row("dataloader", *paired(lambda: make("dataloader"), load, rounds), 2_000, "batch"))
     compiles = compilation()
-    report("compile", *paired(CompileChannel, compiles), 4, "compilation")
-    report("compile, logs=True", *paired(lambda: CompileChannel(logs=True), compiles), 4, "compilation")
-
+    found.append(row("compile", *paired(CompileChannel, compiles, rounds), 4, "compilation"))
+    logging = paired(lambda: CompileChannel(logs=True), compiles, rounds)
+    found.append(row("compile with logs", *logging, 4, "compilation"))
     if torch.distributed.is_available():
         with TemporaryDirectory() as folder:
-            reduce(Path(folder))
+            found.append(reduce(Path(folder), max(1, rounds // 2)))
+    return found
 
 
-def reduce(folder: Path) -> None:
+def reduce(folder: Path, rounds: int) -> Row:
     """Collectives with torch's ring and without: it looks at the variable once a process, so each has its own."""
     code = (
         "import sys, time, torch, torch.distributed as dist\n"
@@ -129,7 +143,7 @@ def reduce(folder: Path) -> None:
     import subprocess
 
     times: dict[str, list[float]] = {"0": [], "2000": []}
-    for number in range(5):
+    for number in range(rounds):
         for size in times:
             store = folder / f"{number}-{size}"
             environment = {**os.environ, "TORCH_FR_BUFFER_SIZE": size}
@@ -138,8 +152,8 @@ def reduce(folder: Path) -> None:
             )
             times[size].append(float(done.stdout.splitlines()[-1]))
     off, on = (statistics.median(found) for found in times.values())
-    report("flight", off / 1e6, (on - off) / 1e6, 1, "collective")
+    return row("flight", off / 1e6, (on - off) / 1e6, 1, "collective")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,43 +9,23 @@ its own, which is counted apart.  Exit code 1: a number does not reach what it h
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from rows import Row, code, say, write
 
 import profsuite
 from profsuite.collector.recorder import Recorder
 
 SHARE_OF_KINETO, SHARE_OF_STEP_PCT = 0.45, 4.0
 BUDGET_NS, BUDGET_SHAPES_NS, BUDGET_ANNOTATION_NS = 150, 350, 300
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One number; ``need`` is the most that it may be."""
-
-    what: str
-    value: float
-    unit: str
-    need: float | None = None
-    spread: tuple[float, float] | None = None
-
-    def met(self) -> bool | None:
-        return None if self.need is None else self.value <= self.need
-
-    def line(self) -> str:
-        spread = f"  (quartiles {self.spread[0]:.1f} to {self.spread[1]:.1f})" if self.spread else ""
-        need = "" if self.need is None else f"  need ≤ {self.need:g}: {'met' if self.met() else 'NOT MET'}"
-        return f"  {self.what:<52}{self.value:>9.2f} {self.unit}{need}{spread}"
 
 
 @contextmanager
@@ -222,14 +202,9 @@ def main() -> int:
     found: dict[str, list[Row]] = {}
     for name in options.case or CASES:
         found[name] = CASES[name](options.rounds)
-        print(f"{name}:", *(row.line() for row in found[name]), sep="\n", flush=True)
-    if options.output:
-        told = {
-            case: [{"what": r.what, "value": r.value, "unit": r.unit, "need": r.need, "met": r.met()} for r in rows]
-            for case, rows in found.items()
-        }
-        options.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return int(any(row.met() is False for rows in found.values() for row in rows))
+        say(name, found[name])
+    write(found, options.output)
+    return code(found)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """What the CUPTI decoder costs: ns a record, from raw buffers to the columns of a trace.
 
-    python benchmarks/cupti_decode.py [--launches 500000]
-
 A launch is three records: the runtime call, its external correlation, the kernel.  Needs CUPTI's headers and a C++
 compiler, no GPU.  "objects" reads the same fields of the same records one by one through ctypes, as a collector in
 Python would.
@@ -11,9 +9,13 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import statistics
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
+from rows import Row, code, say, write
 
 from profsuite.collector.cupti import engine, library
 from profsuite.collector.cupti.clock import Anchor, Clock
@@ -84,12 +86,17 @@ def read_objects(buffers: list[np.ndarray], most: int) -> int:
     return len(found)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--launches", type=int, default=500_000)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--output", type=Path, help="write the numbers as JSON")
     options = parser.parse_args()
-    native = library.load(library.build())
+    try:
+        native = library.load(library.build())
+    except library.CuptiError as error:
+        print(f"cannot be measured here: {error}")
+        return 2
     buffers, names = make_buffers(options.launches)
     num = 3 * options.launches
     clock = Clock([Anchor(10**18, 0, 50), Anchor(2 * 10**18, 10**18 - 400, 50)])
@@ -112,15 +119,21 @@ def main() -> None:
             times[name].append(value / num * 1e9)
         times["objects"].append((t4 - t3) / some * 1e9)
     assert len(names) == len(known)
-    print(f"{num:,} records, ns of the processor a record, best and median of {options.repeat}:")
-    for name, label in (
-        ("split", "split (the native thread's work)"),
-        ("decode", "decode to columns (numpy)"),
-        ("assemble", "columns to a Trace (all tables)"),
-        ("objects", "objects, one by one"),
-    ):
-        print(f"  {label:<34}{min(times[name]):8.1f}{np.median(times[name]):8.1f}")
+    labels = {
+        "split": "split (the native thread's work)",
+        "decode": "decode to columns (numpy)",
+        "assemble": "columns to a Trace (all tables)",
+        "objects": "objects, one by one",
+    }
+    rows = [
+        Row(f"{label}, a record", statistics.median(times[name]), "ns", None, (min(times[name]), max(times[name])))
+        for name, label in labels.items()
+    ]
+    print(f"{num:,} records, time of the processor, medians of {options.repeat} (beside: the least and the most)")
+    say("cupti", rows)
+    write({"cupti": rows}, options.output)
+    return code({"cupti": rows})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

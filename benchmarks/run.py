@@ -95,7 +95,7 @@ def main() -> int:
     bench = Bench(
         inputs=Inputs(folder / "inputs"),
         folder=folder,
-        sizes=Sizes(3, 3, 3, 3) if args.quick else Sizes(),
+        sizes=Sizes(3, 3, 3, 3, 3, 4, 1) if args.quick else Sizes(),
         runs=args.runs,
         peer_runs=args.peer_runs,
         peer_python=None if args.no_peer else peer.python_of(folder / "peer"),

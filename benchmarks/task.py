@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,86 @@ def stages(args: argparse.Namespace) -> Facts:
     seconds["assemble"] -= seconds["nest"]
     analysis = Analysis(trace)
     # in this order, so that a stage's time does not hold that of one it builds on
-    for name in ("work", "timelines", "breakdown", "idle", "host", "steps", "ops", "kernels", "graph", "replays"):
+    for name in (
+        "work",
+        "timelines",
+        "breakdown",
+        "idle",
+        "host",
+        "steps",
+        "ops",
+        "kernels",
+        "memory",
+        "graph",
+        "replays",
+    ):
         timed(f"analyze: {name}", lambda name=name: getattr(analysis, name))()
     timed("analyze: findings", findings)(analysis)
     timed("analyze: verdict", verdict)(analysis)
     return {"stages": seconds, "num_events": num_events}
+
+
+def snapshot(args: argparse.Namespace) -> Facts:
+    """Read a memory snapshot, and all that is said of it."""
+    from profsuite.analyzers.memory.snapshot import snapshot_memory
+    from profsuite.trace.readers.snapshot import read_snapshot
+
+    start = time.perf_counter()
+    read = read_snapshot(args.path)
+    middle = time.perf_counter()
+    report = snapshot_memory(read)
+    return {
+        "seconds": middle - start,
+        "analysis_seconds": time.perf_counter() - middle,
+        "num_events": read.num_rows("entry"),
+        "num_bytes": read.num_bytes,
+        "peak_bytes": report.devices[0].peak.allocated_bytes,
+    }
+
+
+def ranks(args: argparse.Namespace) -> Facts:
+    """All ranks of a folder and the report on the job, in ``--jobs`` processes or on as many workers of Dask.
+
+    With one job the processes are one as well, so that memory and time compare: a pool of one, not this process.
+    """
+    import resource
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from profsuite.analyzers.job import run
+    from profsuite.analyzers.job.report import analyze_summaries
+    from profsuite.trace.load import find_ranks
+
+    files = find_ranks(args.path)
+    if args.dask:
+        from distributed import LocalCluster
+
+        options = {"n_workers": args.jobs, "threads_per_worker": 1, "dashboard_address": None, "scheduler_port": 0}
+        with LocalCluster(**options) as cluster:
+            start = time.perf_counter()
+            outcomes = run.examine_all(files, scheduler=cluster.scheduler_address, cache=False)
+            report = analyze_summaries(run.summaries_of(outcomes) or [])
+            seconds = time.perf_counter() - start
+    else:
+        start = time.perf_counter()
+        if args.jobs == 1:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                work = partial(run.examine, cache=False, threads=1)
+                outcomes = [future.result() for future in [pool.submit(work, file) for file in files]]
+        else:
+            outcomes = run.examine_all(files, jobs=args.jobs, threads=1, cache=False)
+        report = analyze_summaries(run.summaries_of(outcomes) or [])
+        seconds = time.perf_counter() - start
+    truth = json.loads((Path(args.path) / "truth.json").read_text("utf-8"))["ranks"]
+    found = [rank.caused_ns for rank in report.ranks]
+    if found != [rank["caused_wait_ns"] for rank in truth] or report.num_complete != report.num_collectives:
+        raise AssertionError(f"{report.num_complete} of {report.num_collectives} collectives, ranks caused {found}")
+    return {
+        "seconds": seconds,
+        "num_events": sum(outcome.report.trace.num_events for outcome in outcomes if outcome.report is not None),
+        "worker_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024),
+    }
 
 
 def critical_path(args: argparse.Namespace) -> Facts:
@@ -160,7 +236,10 @@ def versions(_: argparse.Namespace) -> Facts:
     return found
 
 
-TASKS = {task.__name__: task for task in (load, keep, reopen, stream, part, export, stages, critical_path, versions)}
+TASKS = {
+    task.__name__: task
+    for task in (load, keep, reopen, stream, part, export, stages, critical_path, snapshot, ranks, versions)
+}
 
 
 def main() -> None:
@@ -172,6 +251,8 @@ def main() -> None:
     parser.add_argument("--max-memory", type=int, default=400_000_000)
     parser.add_argument("--folder", help="where to stream to")
     parser.add_argument("--to", help="format to write")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that read ranks")
+    parser.add_argument("--dask", action="store_true", help="as workers of a local Dask cluster")
     parser.add_argument("--without-isal", action="store_true", help="as if isal were not installed")
     args = parser.parse_args()
     if args.task in ("load", "part", "stages"):

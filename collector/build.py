@@ -3,7 +3,8 @@
 ``load`` gives an extension that was built before; where there is none it starts a build in a process of its own and
 gives None, so that training never waits for a compiler.  ``build_now`` waits (``profsuite doctor --build``).  Builds
 lie in the user's cache (``$PROFSUITE_CACHE/../native``), under a lock, for many ranks start at once.  A build that
-failed is remembered, with what the compiler said, until something that it depends on changes.
+failed is remembered, with what the compiler said, until something that it depends on changes.  A new build removes
+old ones that are out of use (see ``prune``).
 
 The module runs as a program as well: ``python -m profsuite.collector.build JOB`` does a ``Job``, without torch.
 """
@@ -27,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from profsuite.collector.prune import mark_used, prune
 from profsuite.errors import ProfsuiteError
 from profsuite.trace.cache import cache_folder
 
@@ -59,7 +61,12 @@ EXTENSIONS: Final = {
         "recorder.cpp",
         ("recorder.h", "session.h", "ring.h", "names.h", "inputs.h", "collective.h", "clock.h"),
     ),
-    "extract": Extension("extract", "extract.cpp", libraries=("torch_python", "torch", "torch_cpu", "c10")),
+    "extract": Extension(
+        "extract",
+        "extract.cpp",
+        ("columns.h", "activities.h", "pools.h", "trim.h"),
+        ("torch_python", "torch", "torch_cpu", "c10"),
+    ),
 }
 
 
@@ -201,6 +208,7 @@ def run(job: Job, *, wait: bool, again: bool = False) -> None:
                 if done:
                     Path(output).replace(job.target)
                     job.failed.unlink(missing_ok=True)
+                    prune(Path(job.target).parent, Path(job.target))
                     return
             job.failed.write_text(said[-4000:] or "the compiler said nothing", encoding="utf-8")
         finally:
@@ -285,6 +293,7 @@ def _import(job: Job) -> ModuleType:
     except ImportError as error:
         raise BuildError(f"{path}: does not load ({error}); profsuite doctor --build builds it anew") from error
     _loaded[job.name] = module
+    mark_used(path)
     return module
 
 

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from profsuite.collector.config import ProfsuiteWarning
 from profsuite.collector.recording import empty, merge
-from profsuite.trace.assemble import assemble
-from profsuite.trace.store import save
 
 if TYPE_CHECKING:
     from profsuite.trace.model import Trace
@@ -97,6 +95,8 @@ def replace(trace: Trace, folder: Path, facts: dict[str, Any], beside: Iterable[
 
     The files ``beside`` become part of it.
     """
+    from profsuite.trace.store import save
+
     building = folder.with_name(f".{folder.name}.new")
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(building, ignore_errors=True)
@@ -124,8 +124,8 @@ def _link(file: Path, new: Path) -> None:
 class Writer:
     """Makes columns of finished windows and writes the run folder, on a thread of its own.
 
-    ``put`` takes what gives a ``RawTrace`` when called.  Nothing here raises: what fails warns once, and
-    recording goes on.
+    ``put`` takes what gives a ``RawTrace`` when called, or several that belong together.  Nothing here raises: what
+    fails warns once, and recording goes on.
     """
 
     def __init__(self, path: Path, rank: int | None, facts: Callable[[], dict[str, Any]]) -> None:
@@ -139,16 +139,16 @@ class Writer:
         self._raws: list[RawTrace] = []
         self._trace: Trace | None = None
         self._written_rows = -1
-        self._queue: queue.SimpleQueue[Callable[[], RawTrace] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Callable[[], RawTrace], ...] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._claiming = threading.Lock()
 
-    def put(self, item: Callable[[], RawTrace]) -> None:
-        """Hand over a finished part."""
+    def put(self, *parts: Callable[[], RawTrace]) -> None:
+        """Hand over what is finished; it is written together."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="profsuite-writer", daemon=True)
             self._thread.start()
-        self._queue.put(item)
+        self._queue.put(parts)
 
     def finish(self, last: RawTrace | None = None) -> None:
         """Take what is queued and ``last``, write everything, end the thread."""
@@ -198,18 +198,22 @@ class Writer:
                 if item is None:
                     done = True
                     continue
-                begin = time.thread_time_ns()
-                try:
-                    raw = item()
-                    self._raws.append(raw)
-                    self.num_events += raw.num_events
-                except Exception as error:
-                    self._fail(f"a window was lost: {type(error).__name__}: {error}")
-                self.cpu_ns += time.thread_time_ns() - begin
+                for part in item:
+                    self._take(part)
             items.clear()
             # The end writes everything once more, with what the side channels saw.
             if not done and self._due():
                 self._write()
+
+    def _take(self, part: Callable[[], RawTrace]) -> None:
+        begin = time.thread_time_ns()
+        try:
+            raw = part()
+            self._raws.append(raw)
+            self.num_events += raw.num_events
+        except Exception as error:
+            self._fail(f"a window was lost: {type(error).__name__}: {error}")
+        self.cpu_ns += time.thread_time_ns() - begin
 
     def _due(self) -> bool:
         rows = sum(len(raw.groups["slice"]["ts"]) for raw in self._raws)
@@ -227,6 +231,9 @@ class Writer:
         self.cpu_ns += time.thread_time_ns() - begin
 
     def _assembled(self) -> Trace:
+        # Only when Kineto's result is gone: what this imports takes memory too.
+        from profsuite.trace.assemble import assemble
+
         raw = merge(self._raws) if self._raws else empty()
         self._raws = [raw]
         keys = dict(raw.header)

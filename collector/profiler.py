@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from profsuite.collector.config import ALWAYS, Config, Engine, ProfsuiteWarning, as_schedule
+from profsuite.collector.engines import has_gpu, load_cupti, load_extension, load_recorder, make_channels
 from profsuite.collector.interrupts import Interrupts
 from profsuite.collector.output import Writer
 from profsuite.collector.overhead import op_cost_ns
@@ -75,18 +76,24 @@ def profile(
     background: bool = False,
     max_events: int = 20_000_000,
     rank: int | None = None,
+    module: Any = None,
+    optimizer: Any = None,
 ) -> Profile:
     """A recording into ``path``: a context manager, a decorator, or an object to ``start`` and ``stop``.
 
     ``schedule`` is that of ``profsuite.schedule``, or "10:15" for steps 10 to 14; None records everything.  The
     other settings are those of ``Config``.  ``ValueError`` for nonsense; settings that are ignored warn.
+
+    With ``memory``, or with a ``module`` (an nn.Module) or an ``optimizer`` (or several), the table ``tensor`` says
+    where parameters, gradients and optimizer state lie.  Optimizers that step are found without; a module gives
+    names, and is needed where nothing is trained.
     """
     config = Config(
         schedule=as_schedule(schedule), engine=engine, memory=memory, stacks=stacks, shapes=shapes, modules=modules,
         all_threads=all_threads, json=json, channels=tuple(channels), background=background,
         max_events=max_events, rank=rank,
     )  # fmt: skip
-    return Profile(Path(path), config)
+    return Profile(Path(path), config, module, optimizer)
 
 
 class Profile:
@@ -96,9 +103,11 @@ class Profile:
     written.  ``notes`` says in plain words what could not be recorded, or known.
     """
 
-    def __init__(self, path: Path, config: Config) -> None:
+    def __init__(self, path: Path, config: Config, module: Any = None, optimizer: Any = None) -> None:
         self.path = path
         self.config = config
+        self._watched = (module, optimizer)
+        self._roles = _roles(config, module, optimizer)
         self.script: str | None = None
         self.notes: list[str] = list(config.oddities)
         self._schedule: AnySchedule = config.schedule or EverySteps()
@@ -112,6 +121,7 @@ class Profile:
         self._phase = Phase.WAIT
         self._window: Window | None = None
         self._window_open = False
+        self._refused = False
         self._recorder: Any = None
         self._recorder_open = False
         self._cupti: Any = None
@@ -148,7 +158,7 @@ class Profile:
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            with Profile(self.path, self.config):
+            with Profile(self.path, self.config, *self._watched):
                 return function(*args, **kwargs)
 
         return recorded  # type: ignore[return-value]
@@ -161,6 +171,7 @@ class Profile:
         if _active is not None and _active._recording:
             raise BusyError("profsuite.profile is recording already in this process: stop it first")
         refuse_if_busy()
+        self._watched = (None, None)  # what is recorded is not kept alive for it
         self._pid = os.getpid()
         self._choose_engine()
         self._origin = provenance(self.script)
@@ -170,6 +181,8 @@ class Profile:
         self._interrupts.install()
         try:
             self._start_channels()
+            if self._roles is not None:
+                self._roles.start()
             self._move(self._schedule.phase(0))
         except BaseException:
             self._abort()
@@ -207,6 +220,7 @@ class Profile:
             if self._window is not None:
                 self._guarded(self._window.abandon)
             self._stop_channels()
+            self._stop_roles()
             self._stopped_ns = time.time_ns()
             self._say_what_is_unknown()
             if calibrate and self._num_windows:
@@ -219,6 +233,11 @@ class Profile:
             self._interrupts.remove()
             if _active is self:
                 _active = None
+
+    def names_from(self, module: Any) -> None:
+        """Take the names of parameters from this nn.Module, where roles of tensors are recorded and none was given."""
+        if self._roles is not None and module is not None:
+            self._roles.names_from(module)
 
     @property
     def folder(self) -> Path | None:
@@ -255,18 +274,18 @@ class Profile:
         config = self.config
         self._engine = config.engine
         if config.engine == "cupti":
-            self._cupti = _load_cupti(config)
-        deep = config.wants_kineto or _has_gpu() or config.schedule is not None
+            self._cupti = load_cupti(config)
+        deep = config.wants_kineto or has_gpu() or config.schedule is not None
         light = config.engine == "recorder" or (config.engine == "auto" and not deep)
         if light or (config.background and config.engine != "cupti"):
-            self._recorder, why = _load_recorder()
+            self._recorder, why = load_recorder()
             if self._recorder is None:
                 instead = "Kineto records instead, at a higher cost" if light else "nothing is recorded between windows"
                 self._note(f"the recorder is not in use ({why}); {instead}")
         if config.engine in ("auto", "recorder"):
             self._engine = "recorder" if light and self._recorder is not None else "kineto"
         if self._engine == "kineto":
-            self._extension, why = _load_extension()
+            self._extension, why = load_extension()
             if self._extension is None:
                 self._note(f"windows go through Kineto's JSON ({why})")
 
@@ -274,8 +293,10 @@ class Profile:
         """What the next step's phase demands."""
         before, self._phase = self._phase, phase
         active = phase in (Phase.ACTIVE, Phase.LAST)
-        if self._window_open and (before is Phase.LAST or not active):
-            self._close_window()
+        if before is Phase.LAST or not active:
+            self._refused = False
+            if self._window_open:
+                self._close_window()
         if self._recorder_open and self._engine == "recorder" and (before is Phase.LAST or not active):
             self._close_recorder()
         if self._writer.num_events > self.config.max_events:
@@ -303,12 +324,27 @@ class Profile:
                     self._close_recorder()
                 self._open_window()
         elif self._engine == "cupti":
-            if not self._window_open:
-                self._cupti.start()
-                self._window_open = True
-                self._num_windows += 1
+            if not self._window_open and not self._refused:
+                self._open_cupti()
         elif not self._recorder_open:
             self._open_recorder()
+
+    def _open_cupti(self) -> None:
+        """Start CUPTI.  A refusal at the start is an error; later the window is left out, and training goes on."""
+        self._open_roles()
+        try:
+            self._cupti.start()
+        except ProfsuiteError as error:
+            if self._step == 0:
+                raise
+            self._refused = True
+            note = f"windows are missing: {error}"
+            if note not in self.notes:
+                warnings.warn(f"profsuite: {note}; training goes on", ProfsuiteWarning, stacklevel=5)
+            self._note(note)
+            return
+        self._window_open = True
+        self._num_windows += 1
 
     def _close(self) -> None:
         if self._window_open:
@@ -327,6 +363,7 @@ class Profile:
             self._prepare_window()
         assert self._window is not None
         begin = time.perf_counter_ns()
+        self._open_roles()
         self._window.start()
         self._cost["start"].append(time.perf_counter_ns() - begin)
         self._window_open = True
@@ -336,12 +373,12 @@ class Profile:
         begin = time.perf_counter_ns()
         self._window_open = False
         if self._engine == "cupti":
-            self._writer.put(self._cupti.halt())
+            self._put(self._cupti.halt())
         else:
             window, self._window = self._window, None
             assert window is not None
             taken = window.stop()
-            self._writer.put(functools.partial(self._columns, taken, self._num_windows))
+            self._put(functools.partial(self._columns, taken, self._num_windows))
         self._cost["stop"].append(time.perf_counter_ns() - begin)
 
     def _columns(self, taken: Taken, number: int) -> RawTrace:
@@ -352,6 +389,7 @@ class Profile:
         return raw
 
     def _open_recorder(self) -> None:
+        self._open_roles()
         self._recorder.start(shapes=self.config.shapes)
         self._recorder_open = True
         self._opened_ns = time.time_ns()
@@ -360,13 +398,31 @@ class Profile:
     def _close_recorder(self) -> None:
         begin = time.perf_counter_ns()
         self._recorder_open = False
-        self._keep_recorded(self._recorder.stop())
+        self._keep_recorded(self._recorder.stop(), last=True)
         self._cost["stop"].append(time.perf_counter_ns() - begin)
 
-    def _keep_recorded(self, raw: RawTrace) -> None:
+    def _keep_recorded(self, raw: RawTrace, *, last: bool = False) -> None:
         known = {key for key, _ in raw.header}
         raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
-        self._writer.put(lambda: raw)
+        if last:
+            self._put(lambda: raw)
+        else:
+            self._writer.put(lambda: raw)
+
+    def _put(self, recorded: Callable[[], RawTrace]) -> None:
+        """Hand over a window that has ended, and what was seen of tensors in it."""
+        roles = None if self._roles is None else self._guarded(self._roles.close)
+        self._writer.put(*(item for item in (recorded, roles) if item is not None))
+
+    def _open_roles(self) -> None:
+        if self._roles is not None:
+            self._guarded(self._roles.open)
+
+    def _stop_roles(self) -> None:
+        if self._roles is not None:
+            self._roles.stop()
+            if self._roles.problem is not None:
+                self._note(self._roles.problem)
 
     # ---------------------------------------------------------------- steps
     def _open_mark(self) -> None:
@@ -419,7 +475,7 @@ class Profile:
 
     # ---------------------------------------------------------------- side channels
     def _start_channels(self) -> None:
-        self._channels, notes = _make_channels(self.config.channels, self._writer.beside)
+        self._channels, notes = make_channels(self.config.channels, self._writer.beside)
         for note in notes:
             self._note(note)
         for channel in self._channels:
@@ -500,6 +556,7 @@ class Profile:
         for channel in self._channels:
             self._guarded(channel.stop)
         self._channels = []
+        self._stop_roles()
         self._recording = False
         self._interrupts.remove()
         _active = None
@@ -514,53 +571,11 @@ class Profile:
 _NEVER: Final = Schedule(skip_first=2**62, active=1)
 
 
-def _has_gpu() -> bool:
-    import torch
+def _roles(config: Config, module: Any, optimizer: Any) -> Any:
+    """Watches tensors' roles, None where nobody asked for them."""
+    if module is None and optimizer is None and not (config.memory and config.engine in ("auto", "kineto")):
+        return None
+    from profsuite.collector.tensors import TensorRoles
 
-    return bool(torch.cuda.is_available())
-
-
-def _load_recorder() -> tuple[Any, str]:
-    """The recorder, or None and why not."""
-    try:
-        from profsuite.collector import build
-        from profsuite.collector.recorder import Recorder
-
-        recorder = Recorder.load(wait=False)
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"
-    if recorder is None:
-        return None, build.why_not("recorder") or "its extension does not load"
-    return recorder, ""
-
-
-def _load_extension() -> tuple[Any, str]:
-    """The extractor, or None and why not."""
-    try:
-        from profsuite.collector import build
-
-        extension = build.load("extract", wait=False)
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"
-    return extension, (build.why_not("extract") or "the extension does not load") if extension is None else ""
-
-
-def _load_cupti(config: Config) -> Any:
-    try:
-        return import_module("profsuite.collector.cupti").load(config)
-    except Exception as error:
-        said = f"the cupti engine cannot be used: {error}; engine='kineto' records the GPU too"
-        raise ProfsuiteError(said) from error
-
-
-def _make_channels(names: tuple[str, ...], folder: Callable[[], Path]) -> tuple[list[Any], list[str]]:
-    """The side channels of these names, and what is to be said of those that cannot be."""
-    from profsuite.collector.channels.registry import make
-
-    channels, notes = [], []
-    for name in names:
-        try:
-            channels.append(make(name, folder))
-        except Exception as error:
-            notes.append(f"{name}: {type(error).__name__}: {error}")
-    return channels, notes
+    given = optimizer if isinstance(optimizer, list | tuple) else () if optimizer is None else (optimizer,)
+    return TensorRoles(module, given)

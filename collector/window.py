@@ -227,26 +227,37 @@ class Taken:
     def raw(self) -> RawTrace:
         """The columns; the result is given up.  With ``json_path`` Kineto's JSON is written there too."""
         begin = time.perf_counter_ns()
-        result, self.result = self.result, None
         if self.ending is not None:
-            result = self.ending.result()
-        raw = RawBuilder().build() if result is None else self._columns(result)
+            self.result = self.ending.result()
+        raw = RawBuilder().build() if self.result is None else self._columns()
         if self.problem is not None:
             raw.remarks.append(Remark("profiler_conflict", 1, None, f"{self.problem}: its events are missing."))
         self.took_ns = time.perf_counter_ns() - begin
         return raw
 
-    def _columns(self, result: Any) -> RawTrace:
+    def _columns(self) -> RawTrace:
         if self.extension is None:
-            raw = through_json(result, self.json_path)
+            raw = through_json(self.result, self.json_path)
+            self.result = None
         else:
-            raw = extract(result, self.extension)
-            if self.json_path is not None:
-                result.save(str(self.json_path))
-            self.extension.release(result)
+            raw = to_raw(self._read())
         known = {key for key, _ in raw.header}
         raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
         return raw
+
+    def _read(self) -> dict[str, Any]:
+        """What the extension reads; Kineto's result is freed before it becomes anything else."""
+        assert self.extension is not None
+        result, self.result = self.result, None
+        if self.json_path is not None:
+            result.save(str(self.json_path))
+        self.extension.release_events(result)
+        self.extension.trim()
+        out: dict[str, Any] = self.extension.extract(result)
+        self.extension.release(result)
+        del result
+        self.extension.trim()
+        return out
 
 
 def extract(result: Any, extension: Any, *, all_as_json: bool = False) -> RawTrace:
@@ -254,7 +265,11 @@ def extract(result: Any, extension: Any, *, all_as_json: bool = False) -> RawTra
 
     ``all_as_json`` takes every activity the way those of the GPU are taken, for tests.
     """
-    out = extension.extract(result, all_as_json)
+    return to_raw(extension.extract(result, all_as_json))
+
+
+def to_raw(out: dict[str, Any]) -> RawTrace:
+    """A trace of what the extension read."""
     pools = out["pools"]
     build = RawBuilder()
     # Names that are no UTF-8 may become equal: then the numbers are not those of the extension.

@@ -14,7 +14,7 @@ import msgspec
 
 from profsuite.exporters.chrome_events import Encoder
 from profsuite.exporters.compile_events import compile_rows
-from profsuite.exporters.facts import facts
+from profsuite.exporters.facts import facts, valid
 from profsuite.exporters.json_words import microseconds, track_id
 from profsuite.exporters.pids import own_track, track_names
 from profsuite.exporters.rows import words
@@ -91,9 +91,9 @@ class _Writer:
             base = common_base(self.batches)
             known = [("baseTimeNanoseconds", json.dumps(base))] if base else []
             self.added = ["schemaVersion", "displayTimeUnit", "deviceProperties"]
-            devices = json.dumps(list(info.devices))
+            devices = valid(json.dumps(list(info.devices)))
             return [("schemaVersion", "1"), *known, ("displayTimeUnit", '"ms"'), ("deviceProperties", devices)]
-        header = [(key, _valid(text)) for key, text in self.batches[0].header]
+        header = [(key, valid(text)) for key, text in self.batches[0].header]
         known_keys = {key for key, _ in header}
         for key, made in facts(info).items():
             if key not in known_keys:
@@ -117,6 +117,8 @@ class _Writer:
             self._emit(*encoder.instants(columns, track))
         for columns, track in rank.points("memory"):
             self._emit(*encoder.memory(columns, track))
+        if len(self.ranks) == 1 and (tensors := compile_rows(rank.batches, "tensor")):
+            mark["tensors"] = tensors
         compiled = compile_rows(rank.batches)
         if compiled and len(self.ranks) == 1:
             mark["compile_events"] = compiled
@@ -184,12 +186,3 @@ def _compile_events(rows: list[list[Any]], place: list[str]) -> list[dict[str, A
             {"ph": "i", "s": "p", "cat": "torch_compile", "name": name, "pid": pid, "tid": tid, "ts": ts, "args": args}
         )
     return events
-
-
-def _valid(text: str) -> str:
-    """A top-level value as written; as a string where it is no valid JSON."""
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return json.dumps(text)
-    return text

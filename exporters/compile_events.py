@@ -1,4 +1,4 @@
-"""The rows of ``compile_event`` as plain lists, for formats that have no place of their own for them."""
+"""The rows of ``compile_event`` and ``tensor`` as plain lists, for formats that have no place of their own for them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from profsuite.trace.batches import Batches
 
 
-def compile_rows(batches: Batches) -> list[list[Any]]:
+def compile_rows(batches: Batches, group: str = "compile") -> list[list[Any]]:
     """One list a row, its values in the order of the raw columns; None where null."""
     rows: list[list[Any]] = []
-    for columns in batches.batches("compile"):
+    for columns in batches.batches(group):
         values: list[list[Any]] = []
-        for name, _, _ in GROUPS["compile"]:
+        for name, _, _ in GROUPS[group]:
             column = columns[name]
             if isinstance(column, Text):
                 words = column.pool.to_pylist()

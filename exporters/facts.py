@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from profsuite.trace.model import TraceInfo
 
@@ -19,4 +21,13 @@ def facts(info: TraceInfo) -> dict[str, str]:
         found["baseTimeNanoseconds"] = info.base_time_ns
     if info.devices:
         found["deviceProperties"] = list(info.devices)
-    return {key: json.dumps(known, allow_nan=False) for key, known in found.items()}
+    return {key: valid(json.dumps(known)) for key, known in found.items()}
+
+
+def valid(text: str) -> str:
+    """A top-level value as written; as a string where it is no valid JSON."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return json.dumps(text)
+    return text

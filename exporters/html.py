@@ -10,6 +10,7 @@ from html import escape
 
 from msgspec.structs import replace
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.figures import page
@@ -20,6 +21,7 @@ from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.report_format import ReportFormat
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.sections.words import PAGE
 from profsuite.exporters.units import percent
 
@@ -75,11 +77,18 @@ def render_documents(documents: Sequence[Document]) -> str:
 
 
 def render_ranks(
-    reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), only: Collection[str] | None = None
+    reports: Sequence[Report],
+    *,
+    unreadable: Sequence[Unreadable] = (),
+    job: JobReport | None = None,
+    only: Collection[str] | None = None,
 ) -> str:
-    """One document: a table of all ranks and a line on each, then each rank's report."""
+    """One document: what the ranks say together, a table of all and a line on each, then each rank's report."""
     title = ranks_title(reports, unreadable)
-    body = [f"<h1>{title}</h1>", *_table(ranks_table(reports, unreadable))]
+    body = [f"<h1>{title}</h1>"]
+    if (verdict := job_verdict(job, only)) is not None:
+        body.append(f'<p class="verdict">{_text(verdict)}</p>')
+    body += _table(ranks_table(reports, unreadable))
     lines = [
         f"<li><strong>{_text(label)}:</strong> {_text(text)}</li>"
         for label, text in rank_lines(reports, unreadable, only)
@@ -88,6 +97,13 @@ def render_ranks(
     overview = device_figure(reports) if page.is_available() else None
     if overview is not None:
         body += page.places([overview])
+    if on_job := job_advice(job, reports, only):
+        body.append("<section>\n<h2>Findings</h2>")
+        for number, item in enumerate(on_job, 1):
+            body += _advice(number, item)
+        body.append("</section>")
+    for section in job_sections(job, only):
+        body += _section(section)
     for report in reports:
         body += ["<hr>", *_document(document(report, only), 2, _figures(report, only))]
     return _page(title, body)

@@ -7,6 +7,7 @@ from inspect import cleandoc
 
 import msgspec
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import REPORT_VERSION, Report
 from profsuite.exporters.ranks import Unreadable
 from profsuite.exporters.report_format import ReportFormat
@@ -15,10 +16,12 @@ from profsuite.exporters.report_format import ReportFormat
 class RankReports(msgspec.Struct, frozen=True, kw_only=True):
     """The reports on several traces, in the order of their ranks; ``schema_version`` is the reports' own.
 
-    ``unreadable`` has the traces of which there is no report.
+    ``job`` is what they say together, null where they are not the ranks of one job, or neither its verdict nor its
+    findings were asked for.  ``unreadable`` has the traces of which there is no report.
     """
 
     schema_version: int
+    job: JobReport | None
     reports: tuple[Report, ...]
     unreadable: tuple[Unreadable, ...]
 
@@ -28,9 +31,11 @@ def render(report: Report) -> str:
     return encode(report)
 
 
-def render_ranks(reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = ()) -> str:
-    """The reports as one object with the arrays ``reports`` and ``unreadable``."""
-    ranks = RankReports(schema_version=REPORT_VERSION, reports=tuple(reports), unreadable=tuple(unreadable))
+def render_ranks(
+    reports: Sequence[Report], *, unreadable: Sequence[Unreadable] = (), job: JobReport | None = None
+) -> str:
+    """The reports as one object with ``job`` and the arrays ``reports`` and ``unreadable``."""
+    ranks = RankReports(schema_version=REPORT_VERSION, job=job, reports=tuple(reports), unreadable=tuple(unreadable))
     return encode(ranks)
 
 

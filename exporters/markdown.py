@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
 from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.report_format import ReportFormat
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.units import percent
 
 NAME_WIDTH = 100
@@ -48,12 +50,22 @@ def render_ranks(
     reports: Sequence[Report],
     *,
     unreadable: Sequence[Unreadable] = (),
+    job: JobReport | None = None,
     only: Collection[str] | None = None,
     full: bool = False,
 ) -> str:
-    """A table of all ranks and a line on each, then the report of the one to look at first, or of all (``full``)."""
-    lines = [f"# {ranks_title(reports, unreadable)}", "", *_table(ranks_table(reports, unreadable)), ""]
+    """What the ranks say together, a table of all and a line on each, then the report of one, or of all (``full``)."""
+    lines = [f"# {ranks_title(reports, unreadable)}", ""]
+    if (verdict := job_verdict(job, only)) is not None:
+        lines += [f"**{escape(verdict)}**", ""]
+    lines += [*_table(ranks_table(reports, unreadable)), ""]
     lines += [f"- {escape(label)}: {escape(text)}" for label, text in rank_lines(reports, unreadable, only)]
+    if on_job := job_advice(job, reports, only):
+        lines += ["", "## Findings", ""]
+        for number, item in enumerate(on_job, 1):
+            lines += _advice(number, item)
+    for section in job_sections(job, only):
+        lines += ["", *_section(section, "##")]
     whole, note = chosen(reports, unreadable, only, full)
     if note is not None:
         lines += ["", escape(note)]

@@ -10,12 +10,14 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import Report
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Advice, Bars, Document, Section, Table
-from profsuite.exporters.names import shorten
+from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.units import percent, plural
 
 FINDINGS_SHOWN = 3
@@ -46,19 +48,28 @@ def render_ranks(
     reports: Sequence[Report],
     *,
     unreadable: Sequence[Unreadable] = (),
+    job: JobReport | None = None,
     width: int = 80,
     color: bool = False,
     only: Collection[str] | None = None,
     full: bool = False,
 ) -> str:
-    """A table of all ranks and a line on each, then the report of the one to look at first, or of all (``full``)."""
+    """What the ranks say together, a table of all and a line on each, then the report of one, or of all (``full``)."""
     console = _console(width, color)
     console.print(Text(ranks_title(reports, unreadable), style="bold underline"))
+    if (verdict := job_verdict(job, only)) is not None:
+        console.print(_blank())
+        console.print(Text(verdict, style="bold"))
+        console.print(_blank())
     _write_block(console, ranks_table(reports, unreadable))
     on_each = [(shorten(label, console.width // 3), line) for label, line in rank_lines(reports, unreadable, only)]
     if on_each:
         console.print(_blank())
         console.print(Padding(_labelled(on_each, 1 + max(len(label) for label, _ in on_each)), (0, 0, 0, 2)))
+    if on_job := job_advice(job, reports, only):
+        _write_advice(console, on_job)
+    for section in job_sections(job, only):
+        _write_section(console, section)
     whole, note = chosen(reports, unreadable, only, full)
     if note is not None:
         console.print(_blank())
@@ -67,6 +78,19 @@ def render_ranks(
         console.print(_blank())
         console.rule(Text("" if report.rank is None else f"rank {report.rank}"), style="dim")
         _write(console, document(report, only))
+    return _text(console)
+
+
+def render_sections(
+    title: str, verdict: str, sections: Sequence[Section], *, width: int = 80, color: bool = False
+) -> str:
+    """A title, a verdict and sections as text."""
+    console = _console(width, color)
+    console.print(Text(title, style="bold underline"))
+    console.print(_blank())
+    console.print(Text(printable(verdict), style="bold"))
+    for section in sections:
+        _write_section(console, section)
     return _text(console)
 
 

@@ -37,6 +37,16 @@ def size(num_bytes: float) -> str:
     return f"{num_bytes:,.0f} B"
 
 
+def rate(value: float, unit: str) -> str:
+    """A large number with a decimal prefix, as ``989 TFLOP/s``; three significant digits."""
+    for prefix, scale in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale * 0.9995:
+            scaled = value / scale
+            digits = 0 if abs(scaled) >= 99.95 else 1 if abs(scaled) >= 9.995 else 2
+            return f"{scaled:.{digits}f} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
 def plural(number: int, noun: str, several: str | None = None) -> str:
     """``1 step``, ``12 steps``; ``several`` is the plural where it does not end in s alone."""
     return f"{count(number)} {noun if number == 1 else several or noun + 's'}"

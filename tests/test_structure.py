@@ -85,6 +85,19 @@ def test_package_list_is_the_tree() -> None:
         assert (ROOT / top).is_dir() == (f"profsuite.{top}" in FOLDERS), top
 
 
+def test_every_data_file_is_packaged() -> None:
+    listed = {
+        path.relative_to(ROOT)
+        for package, patterns in SETUPTOOLS["package-data"].items()
+        for base in FOLDERS
+        if within(package, base)
+        for pattern in patterns
+        for path in FOLDERS[base].joinpath(*package.removeprefix(base).strip(".").split(".")).glob(pattern)
+    }
+    data = {path.relative_to(ROOT) for folder in FOLDERS.values() for path in folder.rglob("*.toml")}
+    assert data == {path for path in listed if path.suffix == ".toml"} != set()
+
+
 def test_every_python_file_is_in_a_package() -> None:
     for name, path in MODULES.items():
         assert (path.parent / "__init__.py").exists(), f"{name}: its folder has no __init__.py"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from profsuite.analyzers.base import Finding
 from profsuite.analyzers.findings.cpu_only import is_cpu_only
 from profsuite.analyzers.findings.wording import (
@@ -21,14 +19,10 @@ from profsuite.analyzers.findings.wording import (
     time,
     whole,
 )
-from profsuite.analyzers.host_calls import OP, UNRECORDED, communicates
+from profsuite.analyzers.host_collectives import communication_ns, communication_rows
 from profsuite.analyzers.ranking import longest_names
-from profsuite.trace.classes import Role, slice_roles
-from profsuite.trace.intervals import length, merge, subtract_length
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from profsuite.analyzers.analysis import Analysis
 
 
@@ -71,30 +65,3 @@ HOST_COMMUNICATION_REMEDY = (
     "Compare the ranks first: a collective also lasts until the last rank arrives, and a straggler is mended "
     "elsewhere. Then send less, less often, or while ops run."
 )
-
-
-def communication_rows(analysis: Analysis) -> NDArray[np.int64]:
-    """Annotations and ops on host threads that are communication, as rows of ``slice``."""
-    trace = analysis.trace
-    names = trace.array("slice", "name")
-    if not len(names):
-        return np.zeros(0, np.int64)
-    marks = np.isin(slice_roles(trace), (Role.ANNOTATION, Role.OP)) & (analysis.timelines.classes != UNRECORDED)
-    return np.flatnonzero(marks & communicates(trace)[names])
-
-
-def communication_ns(analysis: Analysis, rows: NDArray[np.int64]) -> tuple[int, int]:
-    """Union of the communication ``rows`` over all threads, and what of it no other op covers, ns."""
-    trace = analysis.trace
-    start, end = trace.array("slice", "ts"), trace.end
-    others = analysis.timelines.classes == OP
-    others[rows] = False
-    # An op that communication runs in, on its own thread, waits for it.
-    parent = trace.array("slice", "parent_id")
-    around = parent[rows]
-    while (around >= 0).any():
-        around = around[around >= 0]
-        others[around] = False
-        around = parent[around]
-    communication = merge(start[rows], end[rows])
-    return length(communication), subtract_length(communication, merge(start[others], end[others]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profsuite.analyzers.enclosing import enclosing, outermost
+from profsuite.analyzers.enclosing import enclosing_of, outermost
 from profsuite.analyzers.findings.device_time import LAUNCHING, alone_ns
 from profsuite.analyzers.host_calls import UNRECORDED, matching
 from profsuite.analyzers.idle import CAUSES
@@ -55,7 +55,7 @@ def marked_time(analysis: Analysis, marks: NDArray[np.bool_]) -> MarkedTime:
     roots = np.zeros(len(marks), bool)
     roots[rows] = True
     launch = analysis.work[analysis.main].launch_ids
-    around = np.where(launch >= 0, enclosing(trace, roots)[np.maximum(launch, 0)], -1)
+    around = enclosing_of(trace, roots, launch)
     mark = np.where(gaps.follows >= 0, around[np.maximum(gaps.follows, 0)], -1)
     # A gap may begin before the mark does: what the host did until then is another's.
     late = (mark >= 0) & np.isin(gaps.cause, [CAUSES.index(cause) for cause in LAUNCHING])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Evidence, Finding
-from profsuite.analyzers.enclosing import enclosing, inside
+from profsuite.analyzers.enclosing import enclosing, enclosing_of, inside
 from profsuite.analyzers.findings.cpu_only import is_cpu_only
 from profsuite.analyzers.findings.marked_time import host_marks, marked_time
 from profsuite.analyzers.findings.wording import (
@@ -105,7 +105,7 @@ def loop_steps(analysis: Analysis) -> NDArray[np.bool_]:
         launched = np.zeros(len(updates), bool)
         for work in analysis.work:
             launched[work.op_ids[work.op_ids >= 0]] = True
-        updates = np.isin(np.arange(len(updates)), enclosing(trace, updates)[launched])
+        updates = np.isin(np.arange(len(updates)), enclosing_of(trace, updates, np.flatnonzero(launched)))
     kept = np.zeros(len(marks), bool)
     for name in np.unique(names[marks]).tolist():
         own = marks & (names == name)

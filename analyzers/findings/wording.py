@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,9 +15,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.memory.model import DeviceMemory, MemoryReport
 
 CRITICAL, WARNING = 0.2, 0.05
 """Shares of the window from which a loss is critical, and worth a warning."""
+
+
+class WithMemory(Protocol):
+    """What findings on memory look at: an ``Analysis``, or what was read of a snapshot."""
+
+    @property
+    def memory(self) -> MemoryReport | None:
+        """The memory; null where none was recorded."""
+        ...
+
+
+def memory(analysis: WithMemory) -> tuple[DeviceMemory, ...]:
+    """The devices whose memory was recorded."""
+    return () if analysis.memory is None else analysis.memory.devices
 
 
 def grade(share: float, warning: float = WARNING) -> Severity:
@@ -37,6 +52,19 @@ def ms(ns: float) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def bytes_of(number: float) -> str:
+    """Bytes for reading: three significant digits, in decimal units."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= scale:
+            return f"{_digits(number / scale)} {unit}"
+    return f"{number:.0f} B"
+
+
+def times(number: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
 def percent(share: float) -> str:

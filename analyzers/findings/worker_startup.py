@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Finding
-from profsuite.analyzers.enclosing import enclosing, outermost
+from profsuite.analyzers.enclosing import enclosing_of, outermost
 from profsuite.analyzers.findings.marked_time import host_marks
 from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, time, whole
 from profsuite.analyzers.host_calls import INPUT
@@ -82,7 +82,7 @@ def startups(analysis: Analysis) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)
     roots = np.zeros(len(makes), bool)
     roots[outermost(trace, makes)] = True
-    rows = np.unique(enclosing(trace, roots)[starts])
+    rows = np.unique(enclosing_of(trace, roots, np.flatnonzero(starts)))
     rows = rows[rows >= 0]
     return rows[np.argsort(trace.array("slice", "ts")[rows], kind="stable")]
 

@@ -10,11 +10,12 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.device_work import COMM
-from profsuite.analyzers.host_calls import CLASSES, INPUT, LAUNCH, OP, PYTHON, communicates
+from profsuite.analyzers.host_calls import CLASSES, INPUT, LAUNCH, OP, PYTHON, UNRECORDED, communicates
 from profsuite.analyzers.kernel_families import FAMILIES, family
 from profsuite.analyzers.whatif.parts import DEPENDENCY, LAUNCHED, SYNCED
 from profsuite.trace.classes import WORK_KINDS
-from profsuite.trace.intervals import covered_before, merge
+from profsuite.trace.dag import earliest
+from profsuite.trace.intervals import covered, covered_before, merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +49,11 @@ FAMILY_WORDS: Final = dict(
 KIND_WORDS: Final = {"compute": 0, "comm": 1, "memcpy": 2}
 HOST_WORDS: Final = {name: code for code, name in enumerate(CLASSES) if code}
 """What a scale may call a class of device work, or of host time."""
+MOST_COST_NS: Final = 20_000.0
+"""More than this a slice no profiler adds."""
+_ROUNDS: Final = 40
+_CLOSE: Final = 1e-4
+"""How well the cost of recording must explain the time of a step."""
 _NEVER: Final = -(2**61)
 
 
@@ -57,10 +63,13 @@ class Edit(Struct, frozen=True, kw_only=True):
     ``scales`` are (pattern, factor): the time of what matches becomes ``factor`` times as long.  A pattern is a class
     of kernels (``gemm``, ``attention``, ``comm``, ``memcpy``, ...), a class of host time (``python``, ``launch``,
     ``input``, ...), or a name with ``*`` and ``?``: of kernels, of ops (the device work that they launched, or on
-    the host where they launched none; ``host:NAME`` is always the host).  ``no_comm`` removes communication,
+    the host where they launched none; ``host:NAME`` is always the host; ``both:NAME`` adds the backward ops of the
+    forward ops inside, so that an annotation stands for a part of the model).  ``no_comm`` removes communication,
     ``no_launch_overhead`` the time of launch calls and from there to the device, ``no_input_wait`` the time that
     threads wait for input, ``no_sync`` the waits of the host for a device, ``graphs`` all that the host does between
     launches (as if each step were one graph launch), ``early_comm`` starts each collective when its inputs are ready.
+    ``bare_step_ns`` is what a step takes when nothing records, where that is known: what the recording added is taken
+    off first, the same for every host slice (half at its start, half at its end).
     """
 
     scales: tuple[tuple[str, float], ...] = ()
@@ -70,6 +79,7 @@ class Edit(Struct, frozen=True, kw_only=True):
     no_sync: bool = False
     graphs: bool = False
     early_comm: bool = False
+    bare_step_ns: int | None = None
 
 
 def parse_scale(text: str) -> tuple[str, float]:
@@ -92,12 +102,71 @@ class Edited(NamedTuple):
 
 
 def apply(analysis: Analysis, graph: Graph, edit: Edit) -> Edited:
-    """The graph's durations under an edit; ``ValueError`` for a pattern that nothing matches."""
-    return _Applied(analysis, graph, edit).edited()
+    """The graph's durations under an edit.
+
+    ``ValueError`` for a pattern that nothing matches, and for a ``bare_step_ns`` that no cost of recording explains.
+    """
+    cost = 0.0 if edit.bare_step_ns is None else recording_cost_ns(analysis, graph, edit.bare_step_ns)
+    return _Applied(analysis, graph, edit, cost).edited()
+
+
+def recording_cost_ns(analysis: Analysis, graph: Graph, bare_step_ns: int) -> float:
+    """What recording added to each host slice, so that a step without it takes ``bare_step_ns``; 0 where it did not.
+
+    ``ValueError`` where there are no steps, or where a step would take longer even at ``MOST_COST_NS`` a slice.
+    """
+    num_steps = len(graph.steps)
+    if not num_steps:
+        raise ValueError("no steps were recorded: what one takes without the recording says nothing about this trace")
+    running = np.flatnonzero(graph.is_running)
+    tracks = graph.track[graph.target[running]]
+    threads = []
+    for thread, line in analysis.timelines.threads.items():
+        at = running[tracks == thread]
+        if len(at):
+            begin, end = (graph.time[side[at]] + graph.origin_ns for side in (graph.source, graph.target))
+            threads.append((at, _Stretches(line, begin, end, [], _recorded(analysis, thread))))
+    same = np.ones(len(CLASSES))
+
+    def surplus(cost: float) -> float:
+        """By how much a step is longer than it should be, ns."""
+        weight = graph.weight.copy()
+        for at, stretches in threads:
+            weight[at] = stretches.weights(same, cost)
+        finish = earliest(graph.first, graph.source, weight, graph.own)[0]
+        return float(finish[graph.end] - finish[graph.start]) / num_steps - bare_step_ns
+
+    low, high = 0.0, MOST_COST_NS
+    above, below = surplus(low), surplus(high)
+    if above <= 0:
+        return 0.0
+    if below > 0:
+        raise ValueError(
+            f"a step of {bare_step_ns / 1e6:g} ms is too short: without what recording can have cost it takes "
+            f"{(below + bare_step_ns) / 1e6:.4g} ms"
+        )
+    # The surplus falls with the cost, steeply at first: a secant, and the middle wherever that goes slowly.
+    cost = high
+    for number in range(_ROUNDS):
+        cost = (low + high) / 2 if number % 3 == 2 else low + (high - low) * above / (above - below)
+        left = surplus(cost)
+        if abs(left) <= _CLOSE * bare_step_ns:
+            break
+        low, high = (cost, high) if left > 0 else (low, cost)
+        above, below = (left, below) if left > 0 else (above, left)
+    return cost
+
+
+def _recorded(analysis: Analysis, thread: int) -> Int64s:
+    """Starts and ends of the host slices of a thread."""
+    trace = analysis.trace
+    mine = np.flatnonzero((trace.array("slice", "track_id") == thread) & (analysis.timelines.classes > 0))
+    return np.concatenate([trace.array("slice", "ts")[mine], trace.end[mine]])
 
 
 class _Applied:
-    def __init__(self, analysis: Analysis, graph: Graph, edit: Edit) -> None:
+    def __init__(self, analysis: Analysis, graph: Graph, edit: Edit, cost_ns: float = 0.0) -> None:
+        self.cost_ns = cost_ns
         self.analysis = analysis
         self.trace = analysis.trace
         self.graph = graph
@@ -114,8 +183,7 @@ class _Applied:
         kind = graph.kind[self.work]
         if edit.no_comm:
             self.factor[kind == COMM] = 0
-            rows = np.flatnonzero(communicates(self.trace)[self.trace.array("slice", "name")])
-            self.by_slice.append((rows[self.analysis.timelines.classes[rows] > 0], 0.0))
+            self.by_slice.append((self._host_comm(), 0.0))
         if edit.no_launch_overhead:
             self.by_class[LAUNCH] = 0
         if edit.no_input_wait:
@@ -125,7 +193,7 @@ class _Applied:
         own = graph.own.copy()
         own[self.work] = _scaled(own[self.work], self.factor)
         weight = graph.weight.copy()
-        if (self.by_class != 1).any() or self.by_slice:
+        if (self.by_class != 1).any() or self.by_slice or self.cost_ns:
             self._scale_threads(weight)
         if edit.no_launch_overhead or edit.graphs:
             # What a launch does not explain is not its overhead.
@@ -144,12 +212,20 @@ class _Applied:
         if pattern in HOST_WORDS:
             self.by_class[HOST_WORDS[pattern]] *= factor
             return
-        name, forced = pattern.removeprefix("host:"), pattern.startswith("host:")
-        here = np.zeros(len(self.work), bool) if forced else self._device_match(name)
+        where, _, rest = pattern.partition(":")
+        name = rest if where in ("host", "both") else pattern
+        if where == "both":
+            rows = self._with_backward(self._host_rows(name))
+            here = self._launched_inside(rows)
+        else:
+            is_word = name == pattern and (name in KIND_WORDS or name in FAMILY_WORDS)
+            here = np.zeros(len(self.work), bool) if where == "host" else self._device_match(name)
+            rows = np.empty(0, np.int64) if is_word else self._host_rows(name)
+            if pattern == "comm":
+                rows = self._host_comm()
         if here.any():
             self.factor[here] *= factor
             return
-        rows = np.empty(0, np.int64) if name in KIND_WORDS or name in FAMILY_WORDS else self._host_rows(name)
         if not len(rows):
             raise ValueError(
                 f"nothing in this trace matches {pattern!r}: no kernel, no op; classes are "
@@ -198,10 +274,37 @@ class _Applied:
             np.flatnonzero(matches[trace.array("slice", "name")] & on_host) if len(matches) else np.zeros(0, np.int64)
         )
 
+    def _host_comm(self) -> NDArray[np.int64]:
+        """Collectives as the host sees them: on CPU jobs they run there."""
+        rows = np.flatnonzero(communicates(self.trace)[self.trace.array("slice", "name")])
+        return rows[self.analysis.timelines.classes[rows] > 0]
+
+    def _with_backward(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Host slices, and the backward ops of the forward ops inside them."""
+        trace = self.trace
+        backward, forward = trace.array("op", "slice_id"), trace.array("op", "forward_op_id").astype(np.int64)
+        known = forward >= 0
+        backward, forward = backward[known].astype(np.int64), forward[known]
+        start, track = trace.array("slice", "ts"), trace.array("slice", "track_id")
+        inside = np.zeros(len(forward), bool)
+        for thread in np.unique(track[rows]).tolist():
+            mine = rows[track[rows] == thread]
+            first, last = merge(start[mine], trace.end[mine])
+            at = np.flatnonzero(track[forward] == thread)
+            moment = start[forward[at]]
+            inside[at] = np.searchsorted(first, moment, "right") > np.searchsorted(last, moment, "right")
+        found = backward[inside]
+        return np.union1d(rows, found[self.analysis.timelines.classes[found] > 0])
+
     def _scale_threads(self, weight: NDArray[np.int64]) -> None:
         """Host edges anew: each thread's time between two moments, every stretch of it times its factor."""
         graph = self.graph
         running = np.flatnonzero(graph.is_running)
+        if not self.by_slice and not self.cost_ns:
+            for code in np.flatnonzero(self.by_class != 1).tolist():
+                time = self.analysis.edge_times[code]
+                weight[running] += _scaled(time, self.by_class[code]) - time
+            return
         tracks = graph.track[graph.target[running]]
         slice_track, start = self.trace.array("slice", "track_id"), self.trace.array("slice", "ts")
         for thread, line in self.analysis.timelines.threads.items():
@@ -215,8 +318,13 @@ class _Applied:
                 mine = rows[slice_track[rows] == thread]
                 if len(mine):
                     covers.append((merge(start[mine], self.trace.end[mine]), factor))
-            if covers:
-                weight[at] = _stretched(line, self.by_class, covers, begin, end)
+            plain = not self.cost_ns and bool((self.by_class == 1).all())
+            if plain and len(covers) == 1:
+                inside = covered(begin, end, covers[0][0])
+                weight[at] += _scaled(inside, covers[0][1]) - inside
+            elif covers or self.cost_ns:
+                recorded = _recorded(self.analysis, thread) if self.cost_ns else np.empty(0, np.int64)
+                weight[at] = _Stretches(line, begin, end, covers, recorded).weights(self.by_class, self.cost_ns)
             else:
                 codes = np.flatnonzero(self.by_class != 1).tolist()
                 spent = line.spent(codes, begin, end)
@@ -224,31 +332,49 @@ class _Applied:
                     weight[at] += _scaled(time, self.by_class[code]) - time
 
 
-def _stretched(
-    line: Timeline,
-    by_class: NDArray[np.float64],
-    covers: list[tuple[IntervalSet, float]],
-    begin: Int64s,
-    end: Int64s,
-) -> Int64s:
-    """Times of a thread between moments, where both classes and named slices have factors."""
-    times = np.unique(np.concatenate([line.time, *(bound for cover, _ in covers for bound in cover)]))
-    stretch = np.clip(np.searchsorted(line.time, times[:-1], "right") - 1, 0, len(line.code) - 1)
-    outside = (times[:-1] < line.time[0]) | (times[:-1] >= line.time[-1])
-    factor = np.where(outside, 1.0, by_class[line.code[stretch]])
-    for (first, last), scale in covers:
-        inside = np.searchsorted(first, times[:-1], "right") > np.searchsorted(last, times[:-1], "right")
-        factor[inside] *= scale
-    change = np.concatenate([[0], np.cumsum(_scaled(np.diff(times), factor) - np.diff(times))])
-    return (end - begin) + _at(times, change, factor, end) - _at(times, change, factor, begin)
+class _Stretches:
+    """A thread's time between moments, cut where its class, the slices that are scaled or the recorded ones change.
 
+    Each of ``recorded`` (start or end of a slice) may cost some time, taken from what follows until the next one.
+    """
 
-def _at(times: Int64s, change: Int64s, factor: NDArray[np.float64], moments: Int64s) -> Int64s:
-    """The change accumulated until each moment."""
-    inside = np.clip(moments, times[0], times[-1])
-    stretch = np.clip(np.searchsorted(times, inside, "right") - 1, 0, len(factor) - 1)
-    into = inside - times[stretch]
-    return change[stretch] + _scaled(into, factor[stretch]) - into
+    def __init__(
+        self, line: Timeline, begin: Int64s, end: Int64s, covers: list[tuple[IntervalSet, float]], recorded: Int64s
+    ) -> None:
+        bounds = [bound for cover, _ in covers for bound in cover]
+        self.times, number = np.unique(np.concatenate([recorded, line.time, *bounds]), return_inverse=True)
+        self.num_recorded = np.bincount(number[: len(recorded)], minlength=len(self.times))[:-1]
+        self.length = np.diff(self.times)
+        since = self.times[:-1]
+        stretch = np.clip(np.searchsorted(line.time, since, "right") - 1, 0, len(line.code) - 1)
+        outside = (since < line.time[0]) | (since >= line.time[-1])
+        self.code = np.where(outside, UNRECORDED, line.code[stretch])
+        self.cover = np.ones(len(since))
+        for (first, last), scale in covers:
+            inside = np.searchsorted(first, since, "right") > np.searchsorted(last, since, "right")
+            self.cover[inside] *= scale
+        self.took = end - begin
+        self.begin, self.end = self._place(begin), self._place(end)
+
+    def _place(self, moments: Int64s) -> tuple[NDArray[np.intp], Int64s]:
+        inside = np.clip(moments, self.times[0], self.times[-1])
+        stretch = np.clip(np.searchsorted(self.times, inside, "right") - 1, 0, len(self.length) - 1)
+        return stretch, inside - self.times[stretch]
+
+    def weights(self, by_class: NDArray[np.float64], cost_ns: float) -> Int64s:
+        """The times between the moments, ns, where each slice's recording cost ``cost_ns`` less."""
+        factor = by_class[self.code] * self.cover
+        cost = np.minimum(self.num_recorded * (cost_ns / 2), self.length)
+        change = np.concatenate([[0.0], np.cumsum((self.length - cost) * factor - self.length)])
+
+        def until(place: tuple[NDArray[np.intp], Int64s]) -> NDArray[np.float64]:
+            stretch, into = place
+            left = np.maximum(into - cost[stretch], 0.0) * factor[stretch]
+            return np.asarray(change[stretch] + left - into)
+
+        change_ns: Int64s = np.rint(until(self.end) - until(self.begin)).astype(np.int64)
+        took: Int64s = np.maximum(self.took + change_ns, 0)
+        return took
 
 
 def _scaled(time: Int64s, factor: NDArray[np.float64] | float) -> Int64s:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from profsuite.analyzers.host_calls import CLASSES
 from profsuite.analyzers.whatif.device_edges import device_edges
 from profsuite.analyzers.whatif.host_points import UNLIMITED, Points, host_points
 from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, Edges, Machine
@@ -178,3 +179,16 @@ def _sorted(
         steps=steps,
         num_anchored=len(loose),
     )
+
+
+def edge_times(analysis: Analysis, graph: Graph) -> NDArray[np.int64]:
+    """How long the thread of each running edge was in each class of host time: one row a class, one column an edge."""
+    running = np.flatnonzero(graph.is_running)
+    tracks = graph.track[graph.target[running]]
+    table = np.zeros((len(CLASSES), len(running)), np.int64)
+    for thread, line in analysis.timelines.threads.items():
+        at = np.flatnonzero(tracks == thread)
+        if len(at):
+            begin, end = graph.time[graph.source[running[at]]], graph.time[graph.target[running[at]]]
+            table[:, at] = line.shares(begin + graph.origin_ns, end + graph.origin_ns).T
+    return table

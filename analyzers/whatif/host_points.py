@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.analyzers.host_calls import ALLOCATOR, LAUNCH, SYNC
+from profsuite.analyzers.whatif.collectives import collectives, waits
 from profsuite.analyzers.whatif.parts import ACTIVE, FORK, JOIN, LAUNCH_NS, SYNCED, Edges, Machine
 from profsuite.trace.intervals import covered, merge
 
@@ -163,10 +164,23 @@ class _Collector:
     def _handovers(self, main: int) -> None:
         """Bursts of other threads: each begins where the main thread is, which waits for it if it does nothing else."""
         at_work = _activity(self.machine.threads[main])
+        self._collectives(main, at_work)
         for track, line in self.machine.threads.items():
             if track == main:
                 continue
             self._bursts_of(track, line, main, at_work)
+
+    def _collectives(self, main: int, at_work: IntervalSet) -> None:
+        """Collectives on threads: each begins once it is called and its thread is free, and ends a wait for it."""
+        found = collectives(self.machine, main, at_work)
+        calls = self.add(found.caller, found.called, _FORK)
+        begin = self.add(found.track, found.begin, _PLAIN, found.rows, found.queued)
+        finish = self.add(found.track, found.end, _PLAIN, found.rows)
+        self.link(begin, calls, found.latency, FORK)
+        waited = waits(found, at_work)
+        self.add(main, waited.begin, _PLAIN)
+        joins = self.add(main, waited.again, _JOIN, -1, 0)
+        self.link(joins, finish[waited.collective], waited.again - found.end[waited.collective], JOIN)
 
     def _bursts_of(self, track: int, line: Timeline, main: int, at_work: IntervalSet) -> None:
         """The bursts of one thread."""

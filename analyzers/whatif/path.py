@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.host_calls import CLASSES
-from profsuite.analyzers.whatif.parts import ANCHOR, DEPENDENCY, HOST, JOIN, LAUNCHED, STREAM, SYNCED
+from profsuite.analyzers.whatif.parts import ANCHOR, DEPENDENCY, FORK, HOST, JOIN, LAUNCHED, STREAM, SYNCED
 from profsuite.trace.dag import earliest, latest
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ stream_wait      from the end of a kernel to the start of the next on its stream
 launch_latency   from the launch call's start to the kernel's
 dependency_wait  from the end of work on another stream to the start
 sync_return      from the end of device work to the return of the call that waited for it
-thread_wait      from the end of another thread's work to the thread's going on
+thread_wait      from the end of another thread's work to the thread's going on, or from a call to a thread's start
 """
 
 PATH_CAUSES: tuple[PathCause, ...] = get_args(PathCause)
@@ -45,7 +45,7 @@ _HOST_CAUSES: tuple[PathCause, ...] = (
 )  # fmt: skip
 _EDGE_CAUSES: dict[int, PathCause] = {
     STREAM: "stream_wait", LAUNCHED: "launch_latency", DEPENDENCY: "dependency_wait", SYNCED: "sync_return",
-    JOIN: "thread_wait", ANCHOR: "unknown",
+    FORK: "thread_wait", JOIN: "thread_wait", ANCHOR: "unknown",
 }  # fmt: skip
 _WORK_CAUSES: tuple[PathCause, ...] = ("compute", "comm", "memcpy")
 
@@ -91,9 +91,9 @@ class CriticalPath(Struct, frozen=True, kw_only=True):
 def path_nodes(graph: Graph) -> tuple[Int64s, Int64s]:
     """The nodes of the longest path in order, and the edge that leads to each (-1 for the first)."""
     _, binding = earliest(graph.first, graph.source, graph.weight, graph.own)
-    edges, source = binding.tolist(), graph.source.tolist()
+    # A view gives single elements faster than an array, and without a list of them all.
+    edges, source, finish = binding.data, graph.source.data, graph.time.data
     begin = int(graph.time[graph.start])
-    finish = graph.time.tolist()
     nodes, node = [], graph.end
     while True:
         nodes.append(node)

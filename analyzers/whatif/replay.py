@@ -22,7 +22,8 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     """What an edit would do to the job.
 
     ``measured_ns`` and ``predicted_ns`` are from the first step's start to the last one's end (the whole recording
-    without steps), ``saving_ns`` their difference: negative where the job would take longer.  The ``_per_step``
+    without steps), ``saving_ns`` their difference: negative where the job would take longer.  Under an edit with
+    ``bare_step_ns`` both are without the recording's cost, so ``measured_ns`` is computed too.  The ``_per_step``
     fields are these over the number of steps; null without steps.
     """
 
@@ -40,6 +41,9 @@ def replay(analysis: Analysis, graph: Graph, edit: Edit | None = None, name: str
     """The job under an edit, unchanged by default; ``ValueError`` for a pattern that nothing matches."""
     finish = times(analysis, graph, edit)
     measured = graph.length_ns
+    if edit is not None and edit.bare_step_ns is not None:
+        bare = times(analysis, graph, Edit(bare_step_ns=edit.bare_step_ns))
+        measured = int(bare[graph.end] - bare[graph.start])
     predicted = int(finish[graph.end] - finish[graph.start])
     steps = len(graph.steps)
     return WhatIf(

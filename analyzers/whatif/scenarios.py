@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from profsuite.analyzers.base import Ns
 from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.hiding import LatencyHiding, latency_hiding
 from profsuite.analyzers.whatif.path import CriticalPath, critical_path
-from profsuite.analyzers.whatif.replay import WhatIf, replay
+from profsuite.analyzers.whatif.replay import WhatIf
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -32,16 +33,6 @@ SCENARIOS: Final[dict[str, Edit]] = {
 """A question in words, and the edit that it means."""
 
 
-def saving_ns(analysis: Analysis, graph: Graph | None, edit: Edit) -> int | None:
-    """What a replay under an edit saves of the whole job, ns, at least 0; null where nothing matches."""
-    if graph is None:
-        return None
-    try:
-        return max(0, replay(analysis, graph, edit).saving_ns)
-    except ValueError:
-        return None
-
-
 class Replays(Struct, frozen=True, kw_only=True):
     """The critical path, and the scenarios that apply: those that save most first.
 
@@ -60,12 +51,9 @@ def replays(analysis: Analysis, graph: Graph | None, top: int = 10) -> Replays |
         return None
     found = []
     for name, edit in SCENARIOS.items():
-        try:
-            outcome = replay(analysis, graph, edit, name)
-        except ValueError:  # no such kernels
-            continue
-        if outcome.saving_ns > 0:
-            found.append(outcome)
+        outcome = analysis.outcome(edit)
+        if outcome is not None and outcome.saving_ns > 0:
+            found.append(replace(outcome, name=name))
     found.sort(key=lambda outcome: -outcome.saving_ns)
     return Replays(
         length_ns=graph.length_ns,

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from profsuite.collector.prune import mark_used, prune
 from profsuite.errors import ProfsuiteError
 from profsuite.trace.cache import cache_folder
 
@@ -99,6 +100,7 @@ def build(headers: Path | None = None) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.is_file():
                 _compile(command, headers, target)
+                prune(target.parent, target)
     except OSError as error:
         raise CuptiError(f"the CUPTI engine cannot be written to {target.parent}: {error}") from error
     return target
@@ -241,6 +243,7 @@ def load(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CuptiError(f"the CUPTI engine {path} cannot be opened: {error}") from error
+    mark_used(path)
     c, u32, u64, size, pointer = ctypes, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "header_version": (u32, []),

@@ -42,7 +42,7 @@ class ProfsuiteCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin, after Lightning's sanity check."""
-        self._loop.start()
+        self._loop.start(pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """The next batch is the next step."""

@@ -25,13 +25,14 @@ class Loop:
             warnings.simplefilter("ignore")  # of settings that are ignored: said when it starts
             self._make()
 
-    def start(self) -> None:
-        """A training begins.  ``BusyError`` if another profiler is active."""
+    def start(self, module: Any = None) -> None:
+        """A training (of ``module``) begins.  ``BusyError`` if another profiler is active."""
         global _recording
         if _recording is not None:
             _recording.stop()  # of a training that ended in an error which nobody told us of
         _recording = self
         self.profile = self._make()
+        self.profile.names_from(module)
         self.profile.start()
 
     def step(self) -> None:

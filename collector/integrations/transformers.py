@@ -37,7 +37,7 @@ class ProfsuiteCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin."""
-        self._loop.start()
+        self._loop.start(kwargs.get("model"))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The next optimizer step is the next step."""

@@ -12,10 +12,14 @@ from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.exporters.document import Document, NextStep, Section
 from profsuite.exporters.names import printable
 from profsuite.exporters.sections.advice import advice
+from profsuite.exporters.sections.attention import attention_section
 from profsuite.exporters.sections.device import device_section, idle_table
 from profsuite.exporters.sections.host import host_section
 from profsuite.exporters.sections.kernels import kernels_section
+from profsuite.exporters.sections.memory import memory_sections
 from profsuite.exporters.sections.ops import ops_section
+from profsuite.exporters.sections.roofline import roofline_section
+from profsuite.exporters.sections.sparse import sparse_section
 from profsuite.exporters.sections.steps import steps_section
 from profsuite.exporters.sections.whatif import whatif_sections
 from profsuite.exporters.sections.words import PAGE
@@ -45,6 +49,14 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         sections.append(ops_section(report, shown.ops))
     if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):
         sections.append(kernels_section(shown.kernels))
+    more = (
+        None if shown.roofline is None else roofline_section(shown.roofline),
+        None if shown.attention is None else attention_section(shown.attention),
+        None if shown.sparse is None else sparse_section(shown.sparse),
+    )
+    sections += [section for section in more if section is not None]
+    if shown.memory is not None:
+        sections += memory_sections(shown.memory)
     return Document(
         source=printable(report.source),
         facts=_facts(report),

@@ -11,14 +11,19 @@ from profsuite.exporters.units import count, duration, percent, size
 
 
 def advice(report: Report, finding: Finding) -> Advice:
-    """A finding in words."""
+    """A finding on a trace in words."""
+    return advice_on(finding, part_of(report))
+
+
+def advice_on(finding: Finding, part: str) -> Advice:
+    """A finding in words; ``part`` is what its numbers speak of."""
     cost, saving = finding.cost_ns, finding.saving_ms_per_step
     return Advice(
         severity=finding.severity,
         title=printable(finding.title),
         seen=tuple(_evidence(evidence) for evidence in finding.evidence),
         where=_where(finding.where),
-        cost=None if cost is None else f"{duration(cost)} in this {part_of(report)}{_counted_in(finding)}",
+        cost=None if cost is None else f"{duration(cost)} in this {part}{_counted_in(finding)}",
         saving=None if saving is None else f"{duration(saving * 1e6)} a step, by replay",
         remedy=printable(finding.remedy),
     )

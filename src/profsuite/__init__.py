@@ -2,6 +2,7 @@
 
 ``profsuite.load("trace.json")`` gives a ``Trace``; ``profsuite.analyze(trace)`` a ``Report``;
 ``profsuite.export(trace, "trace.pftrace")`` writes it in another format;
+``profsuite.analyze_job("run/")`` what the ranks of a job say together;
 ``profsuite.diff(before, after)`` a ``DiffReport``;
 ``with profsuite.profile("runs/exp1") as prof`` records one.
 Everything is imported on first use, so that ``import profsuite`` costs next to nothing.
@@ -13,7 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.costs.call import OpCall
+    from profsuite.analyzers.costs.registry import Cost, costs, register_cost
     from profsuite.analyzers.diff.report import DiffReport, diff
+    from profsuite.analyzers.job.report import JobReport
+    from profsuite.analyzers.job.run import analyze_job
     from profsuite.analyzers.report import Report, analyze
     from profsuite.collector.annotate import annotate
     from profsuite.collector.profiler import profile
@@ -26,8 +31,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cost",
     "DiffReport",
+    "JobReport",
     "MissingExtraError",
+    "OpCall",
     "ProfsuiteError",
     "Report",
     "SelectionError",
@@ -35,20 +43,29 @@ __all__ = [
     "TraceError",
     "__version__",
     "analyze",
+    "analyze_job",
     "annotate",
+    "costs",
     "diff",
     "export",
     "find_ranks",
     "load",
     "profile",
+    "register_cost",
     "schedule",
 ]
 
 _HOME = {
+    "Cost": "profsuite.analyzers.costs",
+    "OpCall": "profsuite.analyzers.costs",
+    "costs": "profsuite.analyzers.costs",
+    "register_cost": "profsuite.analyzers.costs",
     "DiffReport": "profsuite.analyzers.diff.report",
     "diff": "profsuite.analyzers.diff.report",
     "Report": "profsuite.analyzers.report",
     "analyze": "profsuite.analyzers.report",
+    "JobReport": "profsuite.analyzers.job.report",
+    "analyze_job": "profsuite.analyzers.job.run",
     "MissingExtraError": "profsuite.errors",
     "ProfsuiteError": "profsuite.errors",
     "SelectionError": "profsuite.errors",

@@ -32,6 +32,21 @@ class Job:
     def op(self, name, ts, dur, tid=1, **args):
         return self.slice("cpu_op", name, ts, dur, tid, **args)
 
+    @staticmethod
+    def shapes(*inputs):
+        """What record_shapes=True records of inputs (dtype, *sizes), scalars as text, None where absent."""
+        tensors = [each if isinstance(each, tuple) else None for each in inputs]
+        scalars = {str: "Scalar", type(None): ""}
+        return {
+            "Input Dims": [[] if each is None else list(each[1:]) for each in tensors],
+            "Input type": [scalars[type(each)] if not isinstance(each, tuple) else each[0] for each in inputs],
+            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
+        }
+
+    def mm(self, m, k, n, dtype="c10::BFloat16"):
+        """The args of a product of m x k by k x n."""
+        return self.shapes((dtype, m, k), (dtype, k, n))
+
     def python(self, name, ts, dur, tid=1):
         return self.slice("python_function", name, ts, dur, tid)
 
@@ -57,6 +72,15 @@ class Job:
         return self.slice(
             "gpu_memcpy", name, ts, dur, stream, device, device=device, stream=stream, correlation=correlation, **args
         )
+
+    def memory(self, ts, num_bytes, address, total=None, reserved=0, tid=1, device=None):
+        args = {"Bytes": num_bytes, "Addr": address, "Total Reserved": reserved}
+        args |= {"Device Type": 0, "Device Id": -1} if device is None else {"Device Type": 1, "Device Id": device}
+        if total is not None:
+            args["Total Allocated"] = total
+        event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 100, "tid": tid}
+        self.events.append(event | {"ts": ts, "args": args})
+        return self
 
     def busy(self, pieces=4, one_in=1):
         """A device that is never idle from 100 us on, 50 us a piece: launches far ahead."""

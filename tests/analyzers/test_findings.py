@@ -232,7 +232,67 @@ def test_gravest_and_costliest_come_first(job):
 
 
 def test_every_kind_has_a_docstring_that_says_when_it_fires():
-    assert len(RULES) == 38
+    assert len(RULES) == 52
     assert all("ires " in (rule.__doc__ or "") for rule in RULES)
     assert all("\n    Remedy: " in (rule.__doc__ or "") for rule in RULES)
     assert all(rule.__module__ == f"profsuite.analyzers.findings.{rule.__name__}" for rule in RULES)
+
+
+ALL_REDUCE = {"Collective name": "allreduce", "dtype": "Float", "Process Group Name": "0"}
+
+
+def reduces(job, num, nelems, dur=40):
+    """``num`` all-reduces of ``nelems`` floats, ``dur`` us each, 100 us apart, nothing beside them."""
+    for i in range(num):
+        job.kernel(100 * i, dur, name="ncclDevKernel_AllReduce", stream=20, **ALL_REDUCE, **{"In msg nelems": nelems})
+    return job
+
+
+def test_small_collectives(job):
+    finding = found(reduces(job, 30, 1000).trace(), "small_collectives")
+    assert (finding.severity, finding.cost_ns) == ("critical", 30 * 40_000)
+    assert value(finding, "median size") == 4000
+    assert value(finding, "most of them") == "all_reduce"
+
+
+def test_small_collectives_count_no_waiting(job):
+    reduces(job, 29, 1000, dur=10).kernel(2900, 90, name="ncclDevKernel_AllReduce", stream=20, **ALL_REDUCE,
+                                          **{"In msg nelems": 1000})  # fmt: skip
+    assert found(job.trace(), "small_collectives").cost_ns == 30 * 10_000
+
+
+def test_small_collectives_not_few_large_or_hidden(job):
+    assert found(reduces(job, 30, 1_000_000).trace(), "small_collectives") is None
+    job.events.clear()
+    assert found(reduces(job, 15, 1000).trace(), "small_collectives") is None
+    job.events.clear()
+    assert found(reduces(job, 30, 1000).kernel(0, 3000, name="gemm").trace(), "small_collectives") is None
+
+
+def gathers(job, launched):
+    """Blocks of 100 us of compute, each after an all-gather of 50 us that was launched ``launched`` us before it."""
+    args = {"Collective name": "_allgather_base", "dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 8000}
+    for i in range(6):
+        at = 150 * i
+        job.launch(at - launched, 5, 100 + i).kernel(at, 50, 100 + i, "ncclDevKernel_AllGather", 20, **args)
+        job.kernel(at + 50, 100, name="gemm")
+    return job
+
+
+def test_late_prefetch(job):
+    finding = found(gathers(job, 8).trace(), "late_prefetch")
+    # the first has no computation before it
+    assert (finding.severity, finding.cost_ns) == ("critical", 5 * 50_000)
+    assert value(finding, "all-gathers launched late") == 5
+    assert value(finding, "of all all-gathers") == 6
+    assert "set_modules_to_forward_prefetch" in finding.remedy
+
+
+def test_late_prefetch_not_where_it_was_launched_ahead(job):
+    assert found(gathers(job, 140).trace(), "late_prefetch") is None
+
+
+def test_late_prefetch_not_where_nothing_ran_before(job):
+    gathers(job, 8)
+    job.events = [event for event in job.events if event["name"] != "gemm"]
+    assert found(job.trace(), "late_prefetch") is None

@@ -13,7 +13,7 @@ from profsuite.analyzers.report import REPORT_VERSION, SECTIONS, Report, analyze
 
 def test_every_section_of_a_small_job(job):
     job.header = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100", "totalGlobalMem": 80, "numSms": 132}]}
-    job.step(1, 0, 50).op("aten::mm", 0, 20).launch(5, 5, 1).kernel(20, 30, 1)
+    job.step(1, 0, 50).op("aten::mm", 0, 20).launch(5, 5, 1).kernel(20, 30, 1).memory(6, 8, 1)
     report = analyze(job.trace())
     assert report.schema_version == REPORT_VERSION
     assert all(getattr(report, section) is not None for section in SECTIONS)
@@ -32,8 +32,8 @@ def test_a_path_is_not_a_trace():
 
 
 def test_a_section_that_does_not_exist(job):
-    with pytest.raises(ValueError, match="no section 'roofline'"):
-        analyze(job.kernel(0, 10).trace(), only=["roofline"])
+    with pytest.raises(ValueError, match="no section 'flames'"):
+        analyze(job.kernel(0, 10).trace(), only=["flames"])
 
 
 def test_a_list_needs_at_least_one_row(job):

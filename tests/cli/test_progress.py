@@ -51,6 +51,20 @@ def test_shown_on_a_terminal_after_a_second(monkeypatch: pytest.MonkeyPatch, clo
     assert "\x1b[31m.json" not in out
 
 
+def test_counts_ranks(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with ProgressBar("8 ranks", noun="ranks") as bar:
+        for done in range(1, 9):
+            clock.now += 0.5
+            bar(done, 8)
+    assert "2/8" in terminal.getvalue()
+    assert "8/8" in terminal.getvalue()
+    assert "ranks/s" in terminal.getvalue()
+    assert "MB" not in terminal.getvalue()
+
+
 def test_not_shown_before_a_second(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)

@@ -150,6 +150,53 @@ def test_key_is_what_the_build_depends_on(compiler, monkeypatch: pytest.MonkeyPa
     assert build.plan("recorder").target != second
 
 
+def test_a_new_build_removes_what_is_out_of_use(compiler) -> None:
+    folder = build.folder()
+    folder.mkdir(parents=True)
+    now, day = time.time(), 86_400
+    ages = {
+        "recorder-2.9.0-cpython-311-x86_64-linux-gnu-aaaa-bb.so": 31,
+        "recorder-2.9.0-cpython-311-x86_64-linux-gnu-aaaa-bb.lock": 400,
+        "extract-2.9.0+cpu-cpython-311-x86_64-linux-gnu-cccc-bb.failed": 31,
+        "extract-2.9.0+cpu-cpython-311-x86_64-linux-gnu-dddd-bb.so.4711": 31,
+        "cupti_engine-0123456789abcdef.so": 31,
+        # used meanwhile, though built long ago
+        "recorder-2.8.0-cpython-311-x86_64-linux-gnu-aaaa-bb.so": 29,
+        "recorder-2.8.0-cpython-311-x86_64-linux-gnu-aaaa-bb.lock": 400,
+        # being built
+        "recorder-2.7.0-cpython-311-x86_64-linux-gnu-aaaa-bb.lock": 31,
+        # not ours
+        "thesis.so": 400,
+        "recorder-notes.txt": 400,
+    }
+    for name, days in ages.items():
+        (folder / name).write_text("")
+        os.utime(folder / name, (now - days * day,) * 2)
+    compiler()
+    job = build.plan("recorder")
+    with build._locked(folder / "recorder-2.7.0-cpython-311-x86_64-linux-gnu-aaaa-bb.lock", wait=True):
+        os.utime(folder / "recorder-2.7.0-cpython-311-x86_64-linux-gnu-aaaa-bb.lock", (now - 31 * day,) * 2)
+        build.run(job, wait=True)
+    assert {path.name for path in folder.iterdir()} == {*list(ages)[5:], Path(job.target).name, job.lock.name}
+
+
+def test_loading_is_use() -> None:
+    try:
+        module = build.build_now("recorder")
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    path = Path(str(module.__file__))
+    before = path.stat().st_mtime
+    try:
+        os.utime(path, (1e9, 1e9))
+        code = "from profsuite.collector import build; build.load('recorder')"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert path.stat().st_mtime > time.time() - 600
+    finally:
+        if path.stat().st_mtime < before:
+            os.utime(path)
+
+
 def test_every_source_is_named(tmp_path: Path) -> None:
     for extension in build.EXTENSIONS.values():
         seen = set()

@@ -473,3 +473,67 @@ def test_collectives_on_gloo(tmp_path: Path) -> None:
     assert (send["destination_rank"], receive["source_rank"]) == (1, 0)
     waited = [row["is_async"] for row in told[0]["rows"] if row["collective_name"] == "allreduce"]
     assert waited[-2:] == [False, True]
+
+
+SHARDED = """
+import json, sys, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from profsuite.collector.recorder import Recorder
+from profsuite.trace.assemble import assemble
+rank, path = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=2)
+mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("shard",))
+net = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False), torch.nn.ReLU(), torch.nn.Linear(32, 10, bias=False))
+for part in (net[0], net[2], net):
+    fully_shard(part, mesh=mesh)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+recorder = Recorder.load(wait=True)
+recorder.start()
+for _ in range(2):
+    net(torch.ones(4, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+trace = assemble(recorder.stop(), "test", "recorder")
+found = trace.to_pandas("collective")
+found["ts"] = trace.to_pandas("slice").ts.iloc[found.slice_id].to_numpy()
+print(json.dumps([mesh.get_group().group_name, json.loads(found.to_json(orient="records"))]))
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+def test_sharded_training_on_gloo(tmp_path: Path) -> None:
+    """FSDP2: each rank records the same collectives, matched one to one by group and sequence."""
+    command = [sys.executable, "-W", "ignore", "-c", SHARDED]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    told = [json.loads(process.communicate(timeout=300)[0].splitlines()[-1]) for process in ranks]
+    for rank, (group, rows) in enumerate(told):
+        for row in rows:
+            assert (row["group_name"], row["group_size"], row["group_ranks"]) == (group, 2, "[0, 1]")
+            assert (row["rank"], row["dtype"], row["is_async"]) == (rank, "Float", False)
+    first, second = (
+        {(r["group_name"], r["sequence"]): (r["collective_name"], r["in_nelems"], r["out_nelems"]) for r in rows}
+        for _, rows in told
+    )
+    assert first == second
+    assert len(first) == len(told[0][1]) == len(told[1][1])
+    # Weights of 64 x 32 and 32 x 10, halved: gathered for the forward pass and again for the backward pass, where
+    # gradients are scattered.
+    gather, scatter = "_allgather_base", "_reduce_scatter_base"
+    step = [
+        (gather, 1024, 2048), (gather, 160, 320),
+        (gather, 160, 320), (gather, 1024, 2048), (scatter, 320, 160), (scatter, 2048, 1024),
+    ]  # fmt: skip
+    in_order = [first[key] for key in sorted(first)]
+    assert in_order[:2] == step[:2]
+    assert in_order[6:8] == step[:2]
+    assert sorted(in_order[:6]) == sorted(in_order[6:]) == sorted(step)
+    numbers = sorted(sequence for _, sequence in first)
+    assert numbers == list(range(numbers[0], numbers[0] + 12))
+    for _, rows in told:
+        assert [row["sequence"] for row in sorted(rows, key=lambda row: row["ts"])] == numbers

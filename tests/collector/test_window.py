@@ -1,6 +1,7 @@
 """Kineto's windows as columns: read in place, through JSON, and against what torch itself says."""
 
 import collections
+import json
 import threading
 from pathlib import Path
 
@@ -268,3 +269,38 @@ def test_threads_have_tracks(train, extension):
     trace = assemble(extract(window(both, all_threads=True), extension), "x", "collector")
     assert trace.num_rows("track") == 2
     assert {row["kind"] for row in trace.tracks.to_pylist()} == {"host"}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta:UserWarning")
+def test_layouts_of_sparse_inputs(extension):
+    """As the tensors themselves say, for the ops that take them; null where all are strided."""
+    dense = torch.ones(4, 4)
+    coo, csr = dense.to_sparse(), dense.to_sparse_csr()
+    bsr = dense.to_sparse_bsr((2, 2))
+
+    def ops():
+        torch.mm(coo, dense)
+        torch.mm(csr, dense)
+        torch.mm(dense, dense)
+        torch.cat([coo, coo])
+        bsr.to_dense()
+
+    result = window(ops)
+    found = {}
+    trace = assemble(extract(result, extension), "x", "collector")
+    names = trace.words("slice", "name")
+    for row in trace.table("op").to_pylist():
+        name = names[trace.array("slice", "name")[row["slice_id"]]]
+        found.setdefault(name, []).append(None if row["input_layouts"] is None else json.loads(row["input_layouts"]))
+
+    def layout(tensor):
+        return str(tensor.layout).removeprefix("torch.")
+
+    first = [[layout(coo), layout(dense)], [layout(csr), layout(dense)], None]
+    assert [layouts for layouts in found["aten::mm"] if layouts is None or len(layouts) == 2][:3] == first
+    assert found["aten::cat"][0] == [[layout(coo)] * 2, None]
+    assert found["aten::to_dense"][0][0] == layout(bsr) == "sparse_bsr"
+    assert set(map(type, found["aten::to_dense"][0][1:])) == {type(None)}
+    # Kineto's JSON does not say it.
+    trace = assemble(extract(result, extension, all_as_json=True), "x", "collector")
+    assert trace.table("op").column("input_layouts").null_count == trace.num_rows("op") > 5

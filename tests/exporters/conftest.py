@@ -5,13 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from profsuite.analyzers.attained import Attained
+from profsuite.analyzers.attention import AttentionRow, AttentionTable, Refusal
 from profsuite.analyzers.base import Evidence, Finding, Place
 from profsuite.analyzers.breakdown import DeviceBreakdown, StepShares, TimeShares
+from profsuite.analyzers.costs.peaks import DevicePeaks
 from profsuite.analyzers.host import HostBreakdown, HostShares, StepHostShares, ThreadBreakdown
 from profsuite.analyzers.idle import Gap, HostSplit, IdleBreakdown, IdleCause
 from profsuite.analyzers.kernels import KernelRow, KernelTable, LaunchShape
 from profsuite.analyzers.ops import OpRow, OpTable
 from profsuite.analyzers.report import REPORT_VERSION, DeviceFacts, HealthRow, Report, TraceFacts
+from profsuite.analyzers.roofline import Roofline, RooflineOp
+from profsuite.analyzers.roofline_kernels import RooflineKernel
+from profsuite.analyzers.sparse import SparseRow, SparseTable
 from profsuite.analyzers.steps import StepRow, StepSummary
 
 MS = 1_000_000
@@ -96,6 +102,124 @@ def op(name: str, total: int, input_dims: str | None = None) -> OpRow:
         host_self_pct=10.0,
         device_pct=total / 10,
         device_self_pct=total / 10,
+    )
+
+
+def attained(pct: float | None, beyond: bool = False) -> Attained:
+    """A product in bf16 that reaches a share of its bound."""
+    return Attained(
+        flops=4 * 10**12,
+        needed_flops=4 * 10**12,
+        num_bytes=10**9,
+        dtype="bf16",
+        flops_per_s=4e14,
+        bytes_per_s=1e11,
+        intensity=4000.0,
+        bound="compute",
+        bound_ns=4.04 * MS,
+        pct_of_roofline=pct,
+        beyond=beyond,
+    )
+
+
+def costly(name: str, pct: float | None, beyond: bool = False) -> RooflineOp:
+    """An op of 10 ms of device time."""
+    return RooflineOp(
+        name=name,
+        input_dims="[[32, 1024], [1024, 1024], []]",
+        input_types='["c10::BFloat16", "c10::BFloat16", "Scalar"]',
+        direction="forward",
+        kind="gemm",
+        count=42,
+        num_kernels=42,
+        device_ns=10 * MS,
+        device_pct=2.5,
+        attained=attained(pct, beyond),
+        matrix_units=False,
+        could_use="bf16",
+        main_kernel=GEMM,
+        longest_slice_id=7,
+    )
+
+
+def roofline() -> Roofline:
+    """Three ops: one far from its bound, one beyond it, one with a hostile name."""
+    return Roofline(
+        device="NVIDIA H100",
+        peaks=DevicePeaks(
+            name="H100 SXM",
+            source="a data sheet",
+            units=132,
+            memory_bytes=80 * 10**9,
+            bandwidth_bytes_per_s=3.35e12,
+            flops_per_s={"bf16": 989.5e12},
+        ),
+        device_ns=400 * MS,
+        coverage_pct=75.0,
+        priced_pct=80.0,
+        flops=12 * 10**12,
+        forward_flops=4 * 10**12,
+        backward_flops=8 * 10**12,
+        flops_per_step=6e12,
+        mfu_pct=1.2,
+        unpriced_products_pct=0.0,
+        launch_bound_pct=2.5,
+        tail_loss_ns=5 * MS,
+        matrix_units_pct=60.0,
+        num_ops=20,
+        ops=(costly("aten::mm", 40.4), costly("aten::bmm", None, beyond=True), costly(HOSTILE, 1.0)),
+        kernels=(
+            RooflineKernel(
+                name=GEMM,
+                op="aten::mm",
+                count=42,
+                total_ns=10 * MS,
+                device_pct=2.5,
+                attained=attained(40.4),
+                matrix_units=True,
+                waves=1.25,
+                tail_loss_pct=37.5,
+            ),
+        ),
+        note=HOSTILE,
+    )
+
+
+def attention_row(backend: str, *refused: Refusal) -> AttentionRow:
+    """Ten calls of one backend, 20 ms in all."""
+    return AttentionRow(
+        backend=backend,  # type: ignore[arg-type]
+        fused=False,
+        op=HOSTILE,
+        direction="forward",
+        input_dims="[[2, 8, 128, 64]]",
+        input_types=None,
+        causal=True,
+        masked=True,
+        count=10,
+        device_ns=20 * MS,
+        device_pct=5.0,
+        refused=refused,
+        slice_id=3,
+    )
+
+
+def sparse_row(density: float | None) -> SparseRow:
+    """A product that takes 10 ms."""
+    return SparseRow(
+        name=HOSTILE,
+        input_dims="[[1000, 500], [500, 64]]",
+        direction="forward",
+        layout="sparse_csr",
+        density_pct=density,
+        count=1,
+        device_ns=10 * MS,
+        device_pct=2.5,
+        effective_flops_per_s=1e9,
+        dense_equivalent_flops_per_s=1e11,
+        dense_ns=2.0 * MS,
+        dense_basis="assumed",
+        slice_id=None,
     )
 
 
@@ -224,6 +348,23 @@ def report() -> Report:
             from_graphs=0,
             rows=(kernel(GEMM, 300, 62.5), kernel(ELEMENTWISE, 80), kernel(HOSTILE, 20)),
         ),
+        roofline=roofline(),
+        attention=AttentionTable(
+            num_calls=20,
+            device_ns=40 * MS,
+            device_pct=10.0,
+            unfused_pct=50.0,
+            rows=(
+                attention_row(
+                    "math",
+                    Refusal(backend="flash", reasons=("a mask is given",), checked_by="rules", allowed=None),
+                    Refusal(backend="efficient", reasons=(), checked_by="torch", allowed=True),
+                ),
+                attention_row("unfused"),
+            ),
+        ),
+        sparse=SparseTable(num_calls=2, device_ns=20 * MS, device_pct=5.0, rows=(sparse_row(1.0), sparse_row(None))),
+        memory=None,
         health=(HealthRow(kind="dropped", count=3, byte_offset=1_024, message=f"Not JSON: {HOSTILE}"),),
     )
 
@@ -255,5 +396,9 @@ def bare() -> Report:
         steps=None,
         ops=None,
         kernels=None,
+        roofline=None,
+        attention=None,
+        sparse=None,
+        memory=None,
         health=None,
     )

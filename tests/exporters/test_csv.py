@@ -26,6 +26,11 @@ def test_exact_numbers(report: Report) -> None:
     assert found["idle", "0", "", "input", "total_ns"] == ("450000000", "ns")
     assert found["findings", "0", "2", "input_bound", "idle for input"] == ("450000000", "ns")
     assert found["trace", "", "", "", "num_bytes"] == ("5000000", "bytes")
+    assert found["roofline", "", "", "", "mfu_pct"] == ("1.2", "%")
+    assert found["roofline_ops", "", "", "aten::mm", "flops_per_s"] == ("400000000000000.0", "FLOP/s")
+    assert found["roofline_ops", "", "", "aten::mm", "num_bytes"] == ("1000000000", "bytes")
+    assert ("roofline_ops", "", "", "aten::bmm", "pct_of_roofline") not in found
+    assert found["attention", "", "", "math", "device_ns"] == ("20000000", "ns")
     assert found["health", "", "", "dropped", "count"] == ("3", "")
 
 

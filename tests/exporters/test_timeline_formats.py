@@ -264,6 +264,13 @@ def test_what_torch_compile_did_comes_back(suffix: str, tmp_path: Path) -> None:
     assert_same(trace, profsuite.load(profsuite.export(trace, tmp_path / f"x.{suffix}")))
 
 
+def test_a_key_of_the_mark_s_name_stays_the_trace_s(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", event(), profsuite={"mine": 1})
+    trace = profsuite.load(path)
+    assert trace.metadata("profsuite") == {"mine": 1}
+    assert_same(trace, profsuite.load(profsuite.export(path, tmp_path / "x.json")))
+
+
 def test_a_mark_that_makes_no_sense_is_ignored(tmp_path: Path) -> None:
     for mark in (
         1, {"format": 99}, {"format": 1, "tracks": [["1", 2]]}, {"format": 1, "tracks": [["1", "1"], ["1", "1"]]},

@@ -357,3 +357,27 @@ def test_the_interpreter_waits_for_the_cache(trace_file, tmp_path):
     env = os.environ | {"PROFSUITE_CACHE": str(tmp_path / "kept")}
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
     assert [entry.is_dir() for entry in (tmp_path / "kept").iterdir()] == [True]
+
+
+def test_zstd_is_read_as_gzip_is(tmp_path):
+    import pyarrow as pa
+
+    path = tmp_path / "rank_3.json.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as packed:
+        packed.write(b'{"traceEvents": [' + b",".join(
+            b'{"ph": "X", "name": "n%d", "pid": 1, "tid": 1, "ts": %d, "dur": 1}' % (i, i) for i in range(20_000)
+        ) + b"]}")  # fmt: skip
+    assert profsuite.load(path).num_rows("slice") == 20_000
+    assert [(f.rank, f.path) for f in profsuite.find_ranks(tmp_path)] == [(3, str(path))]
+    path.write_bytes(path.read_bytes()[:-5000])
+    part = profsuite.load(path)
+    assert 0 < part.num_rows("slice") < 20_000
+    assert "zstd stream is damaged" in " ".join(part.health.column("message").to_pylist())
+    path.write_bytes(b"\x28\xb5\x2f\xfd no frame")
+    with pytest.raises(profsuite.TraceError, match="zstd"):
+        profsuite.load(path)
+    limited = tmp_path / "bomb.json.zst"
+    with pa.CompressedOutputStream(str(limited), "zstd") as packed:
+        packed.write(b'{"traceEvents": [' + b" " * 5_000_000)
+    stopped = profsuite.load(limited, max_unpacked=2_000_000)
+    assert "--max-unpacked" in " ".join(stopped.health.column("message").to_pylist())

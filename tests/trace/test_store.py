@@ -12,7 +12,16 @@ from profsuite.trace.schema import SCHEMA_VERSION
 def run_folder(make_trace, tmp_path):
     events = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 1, "dur": 9},
-        {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 1, "tid": 2, "ts": 2, "dur": 3},
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "aten::addmm",
+            "pid": 1,
+            "tid": 2,
+            "ts": 2,
+            "dur": 3,
+            "args": {"Sequence number": 4},
+        },
     ]
     return make_trace(events, deviceProperties=[{"id": 0, "name": "X"}]).save(tmp_path / "run")
 
@@ -53,7 +62,23 @@ def test_saving_over_a_run_folder_replaces_it_but_over_nothing_else(run_folder, 
 def test_another_version_says_so(run_folder):
     manifest = json.loads((run_folder / "trace.json").read_text())
     (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 0}))
-    with pytest.raises(TraceError, match=f"schema version 0, this profsuite reads version {SCHEMA_VERSION}; convert"):
+    with pytest.raises(TraceError, match=f"version 0, this profsuite reads versions 2 to {SCHEMA_VERSION}; convert"):
+        profsuite.Trace.open(run_folder)
+
+
+def test_a_folder_of_version_2_lacks_what_came_later(make_trace, run_folder):
+    trace = profsuite.Trace.open(run_folder)
+    rewrite(run_folder, "op", lambda table: table.drop_columns(["input_layouts"]))
+    (run_folder / "tensor.arrow").unlink()
+    manifest = json.loads((run_folder / "trace.json").read_text())
+    del manifest["rows"]["tensor"]
+    (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 2}))
+    old = profsuite.Trace.open(run_folder)
+    assert all(old.table(name).equals(trace.table(name)) for name in trace.tables)
+    assert old.num_rows("tensor") == 0
+    assert old.table("op").column("input_layouts").null_count == old.num_rows("op")
+    (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 3}))
+    with pytest.raises(TraceError, match=r"op\.arrow is not the table"):
         profsuite.Trace.open(run_folder)
 
 

@@ -10,13 +10,32 @@ import click
 from profsuite.cli.options import color_option, examples, parsed, reader_options, selection_options, wants_color
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from profsuite.analyzers.job.report import JobReport
+    from profsuite.analyzers.job.run import Outcome
     from profsuite.analyzers.report import Report
 
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
-SECTIONS = ("verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "health")
+SECTIONS = (
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
+    "sparse", "memory", "health",
+)  # fmt: skip
 PIPE_WIDTH = 100
+GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
+"""Severities that make --fail-on fail."""
+
+
+def peaks(text: str) -> dict[str, float]:
+    """Peaks of a device, as ``bf16=989e12,bandwidth=3.35e12``."""
+    from profsuite.analyzers.costs.peaks import PeakError, parse_peaks
+
+    try:
+        return parse_peaks(text)
+    except PeakError as error:
+        raise ValueError(str(error)) from None
 
 
 def section_list(text: str) -> tuple[str, ...]:
@@ -26,6 +45,15 @@ def section_list(text: str) -> tuple[str, ...]:
         if name not in SECTIONS:
             raise ValueError(f"{name!r} is no section; choose from {', '.join(SECTIONS)}")
     return names
+
+
+def fabric_name(text: str) -> str:
+    """The name of a fabric whose bandwidth is known."""
+    from profsuite.analyzers.job.fabrics import BY_NAME
+
+    if text not in BY_NAME:
+        raise ValueError(f"{text!r} is no known fabric; choose from {', '.join(BY_NAME)}")
+    return text
 
 
 EXAMPLES = examples(
@@ -48,10 +76,23 @@ EXAMPLES = examples(
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of ops and kernels.")
 @click.option("--full", is_flag=True, help="Of several ranks, print every report whole (text and markdown).")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option(
+    "--peak",
+    callback=parsed(peaks),
+    metavar="NAME=RATE[,...]",
+    help="Peaks of the device, as bf16=989e12,bandwidth=3.35e12 (FLOP/s, bytes a second).",
+)
 @selection_options
 @reader_options
 @click.option(
     "--fail-on", type=click.Choice(["warning", "critical"]), help="Exit with 1 on such a finding or a graver one."
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes that read ranks; by default the cores."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Read the ranks on a Dask cluster, as tcp://host:8786.")
+@click.option(
+    "--fabric", callback=parsed(fabric_name), metavar="NAME", help="What connects the ranks: nvlink4, ib-ndr, …"
 )
 @color_option
 def command(
@@ -61,37 +102,56 @@ def command(
     top: int,
     full: bool,
     output: str | None,
+    peak: dict[str, float] | None,
     ranks: list[int] | None,
     fail_on: str | None,
+    jobs: int | None,
+    scheduler: str | None,
+    fabric: str | None,
     color: bool | None,
     **options: Any,
 ) -> None:
     """Say what holds a job back, and what to do about it.
 
-    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.
+    PATH is a trace file (.json, .json.gz), a folder with one file a rank, or - for stdin.  A memory snapshot or
+    timeline is answered as by profsuite memory.
     """
     from msgspec.structs import replace
 
     from profsuite.analyzers.report import analyze
-    from profsuite.cli.app import FINDINGS, UNREADABLE, complain, one_line
-    from profsuite.cli.loading import expand, load_one, write
-    from profsuite.errors import TraceError
+    from profsuite.cli.app import FINDINGS, UNREADABLE, one_line
+    from profsuite.cli.loading import examine_files, expand, load_one, write
     from profsuite.exporters.ranks import Unreadable
+    from profsuite.trace.memory_timeline import memory_kind
 
+    if len(paths) == 1 and (kind := memory_kind(paths[0])) is not None:
+        from profsuite.cli import memory
+
+        answer = memory.of_file(paths[0], kind, top, options.get("max_unpacked"))
+        memory.show(answer, form, output, color)
+        if any(finding.severity in GRAVE.get(fail_on or "", ()) for finding in answer.findings or ()):
+            raise click.exceptions.Exit(FINDINGS)
+        return
     files = expand(paths, ranks)
+    wanted = computed(only, form, fail_on, len(files))
     reports: list[Report] = []
     unreadable: list[Unreadable] = []
-    for file in files:
-        try:
-            reports.append(analyze(load_one(file, **options), only=computed(only, form, fail_on, len(files)), top=top))
-        except TraceError as error:
-            if len(files) == 1:
-                raise
-            complain(str(error))
-            why = one_line(str(error)).removeprefix(f"{file.path}: ")
-            unreadable.append(Unreadable(rank=file.rank, source=file.path, error=why))
-    grave = {"critical": ("critical",), "warning": ("critical", "warning")}.get(fail_on or "", ())
-    failed = any(finding.severity in grave for report in reports for finding in report.findings or ())
+    job: JobReport | None = None
+    if len(files) == 1:
+        reports.append(analyze(load_one(files[0], **options), only=wanted, top=top, peak=peak))
+    else:
+        outcomes = examine_files(files, jobs, scheduler, only=wanted, top=top, peak=peak, **options)
+        for outcome in outcomes:
+            if outcome.report is not None:
+                reports.append(outcome.report)
+            else:
+                why = one_line(outcome.error or "").removeprefix(f"{outcome.file.path}: ")
+                unreadable.append(Unreadable(rank=outcome.file.rank, source=outcome.file.path, error=why))
+        if only is None or fail_on is not None or {"verdict", "findings"} & set(only):
+            job = job_report(outcomes, fabric)
+    grave = GRAVE.get(fail_on or "", ())
+    found = [finding for report in reports for finding in report.findings or ()]
+    failed = any(finding.severity in grave for finding in (*found, *(job.findings if job is not None else ())))
     if reports:
         style: dict[str, Any] = {}
         if form == "text":
@@ -101,6 +161,7 @@ def command(
             style["only"] = only
         if len(files) > 1:
             style["unreadable"] = unreadable
+            style["job"] = job if only is None or {"verdict", "findings"} & set(only) else None
             if form in ("text", "markdown"):
                 style["full"] = full
         if only is not None and form not in IN_WORDS:
@@ -110,6 +171,15 @@ def command(
         raise click.exceptions.Exit(UNREADABLE)
     if failed:
         raise click.exceptions.Exit(FINDINGS)
+
+
+def job_report(outcomes: Sequence[Outcome], fabric: str | None) -> JobReport | None:
+    """What the files say together, where they are the ranks of one job."""
+    from profsuite.analyzers.job.report import analyze_summaries
+    from profsuite.analyzers.job.run import summaries_of
+
+    summaries = summaries_of(outcomes)
+    return None if summaries is None else analyze_summaries(summaries, fabric)
 
 
 def computed(only: tuple[str, ...] | None, form: str, fail_on: str | None, num_files: int) -> set[str] | None:

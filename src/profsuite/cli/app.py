@@ -16,7 +16,10 @@ import click
 from profsuite import __version__
 from profsuite.errors import ProfsuiteError
 
-COMMANDS = ("record", "analyze", "whatif", "diff", "check", "info", "convert", "query", "doctor", "completion")
+COMMANDS = (
+    "record", "analyze", "memory", "whatif", "diff", "check", "hang", "info", "convert", "query", "doctor",
+    "completion",
+)  # fmt: skip
 """Every command; each lives in the module of its name, as the attribute ``command``."""
 
 FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141

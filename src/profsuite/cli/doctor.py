@@ -15,6 +15,7 @@ PACKAGES = ("numpy", "pandas", "pyarrow", "msgspec", "rich", "click", "fsspec")
 EXTRAS = {
     "isal": ("fast", "reads .gz about three times as fast"),
     "duckdb": ("query", "profsuite query"),
+    "distributed": ("distributed", "profsuite analyze --scheduler"),
     "tensorboard": ("tensorboard", "profsuite convert --to tensorboard"),
     "torch": ("torch", "recording"),
 }
@@ -48,7 +49,7 @@ def command(build: bool) -> None:
         ("gpu", gpu()),
         ("cache", cache()),
     ]
-    click.echo("\n".join(f"{label:<11}{text}" for label, text in rows))
+    click.echo("\n".join(f"{label:<12}{text}" for label, text in rows))
 
 
 def version(package: str) -> str | None:

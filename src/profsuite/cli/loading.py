@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,13 @@ from profsuite.cli.progress import ProgressBar
 from profsuite.errors import SelectionError
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.job.run import Outcome
     from profsuite.trace.load import RankFile
     from profsuite.trace.model import Trace
     from profsuite.trace.spill import Spill
+
+POOL_BYTES = 8_000_000
+"""Bytes of traces (gzipped: a tenth of their JSON) below which starting processes takes longer than reading them."""
 
 FAULTS = (
     "repaired",
@@ -71,21 +75,47 @@ def stream_one(file: RankFile, **options: Any) -> Iterator[Spill]:
         with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
             spilled = stack.enter_context(stream(file.path, progress=progress, **options))
         remarks = spilled.manifest["remarks"]
-        _warn(spilled.source, [remark["kind"] for remark in remarks], [remark["count"] for remark in remarks])
+        warn_of(spilled.source, ((remark["kind"], remark["count"]) for remark in remarks))
         yield spilled
+
+
+def examine_files(files: Sequence[RankFile], jobs: int | None, scheduler: str | None, **options: Any) -> list[Outcome]:
+    """Read and summarise many ranks, with a progress bar over them; warn of faults in one line each on stderr."""
+    from profsuite.analyzers.job.run import examine_all
+
+    no_cache = options.pop("no_cache", False)
+    if any(file.path == "-" for file in files):
+        jobs, scheduler = 1, None  # only this process has it
+    if jobs is None:
+        jobs = os.cpu_count() or 1 if _total_bytes(files) >= POOL_BYTES else 1
+    with ProgressBar(f"{len(files)} ranks", noun="ranks") as progress:
+        outcomes = examine_all(files, jobs=jobs, scheduler=scheduler, done=progress, cache=not no_cache, **options)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            complain(outcome.error)
+        warn_of(outcome.file.path, outcome.health)
+    return outcomes
+
+
+def _total_bytes(files: Sequence[RankFile]) -> float:
+    """Bytes of all files; infinite where one is not a local file."""
+    total = 0
+    for file in files:
+        try:
+            total += os.path.getsize(file.path)  # noqa: PTH202
+        except OSError:
+            return float("inf")
+    return total
 
 
 def warn_of_faults(trace: Trace) -> None:
     """One line on stderr if the trace's file was faulty."""
-    kinds: list[Any] = trace.health.column("kind").to_pylist()
-    counts: list[Any] = trace.health.column("count").to_pylist()
-    _warn(trace.info.source, kinds, counts)
+    warn_of(trace.info.source, ((row["kind"], row["count"]) for row in trace.health.to_pylist()))
 
 
-def _warn(source: str, kinds: Sequence[str], counts: Sequence[int]) -> None:
-    faults = [
-        f"{count:,} {kind.replace('_', ' ')}" for kind, count in zip(kinds, counts, strict=True) if kind in FAULTS
-    ]
+def warn_of(source: str, health: Iterable[tuple[str, int]]) -> None:
+    """One line on stderr if the kinds and counts of a trace's ``health`` table have faults of the file."""
+    faults = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in health if kind in FAULTS]
     if faults:
         more = "" if source == "-" else f"; profsuite info {source} says more"
         complain(f"warning: {source}: {', '.join(faults)}{more}")

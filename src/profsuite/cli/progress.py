@@ -17,10 +17,13 @@ INTERVAL_SECONDS = 0.1
 class ProgressBar:
     """Called with the bytes read and, where known, all bytes; shows itself on a terminal after a second.
 
+    With a ``noun`` (``ranks``) it counts these instead of bytes.
+
     Used as ``with ProgressBar(name) as progress: load(path, progress=progress)``; the bar is gone afterwards.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, noun: str | None = None) -> None:
+        self._noun = noun
         self._label = "".join(c if c.isprintable() else "?" for c in label)
         self._begin = self._last = time.monotonic()
         self._terminal = sys.stderr.isatty()
@@ -38,7 +41,8 @@ class ProgressBar:
         if now - self._begin < PATIENCE_SECONDS or now - self._last < INTERVAL_SECONDS:
             return
         self._last = now
-        speed = f"{done / (now - self._begin) / 1e6:,.0f} MB/s"
+        rate = done / (now - self._begin)
+        speed = f"{rate / 1e6:,.0f} MB/s" if self._noun is None else f"{rate:,.1f} {self._noun}/s"
         if self._bar is None:
             self._show(done, total, speed)
         if self._bar is not None and self._task is not None:
@@ -47,12 +51,19 @@ class ProgressBar:
     def _show(self, done: int, total: int | None, speed: str) -> None:
         from rich.console import Console
         from rich.markup import escape
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            DownloadColumn(),
+            DownloadColumn() if self._noun is None else MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),

@@ -37,7 +37,8 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
     multiple=True,
     callback=scale,
     metavar="WHAT=FACTOR",
-    help="Time of some kernels, ops or host time, times a factor: gemm=0.5, comm=2, python=0, 'aten::*norm*=0.3'.",
+    help="Time of some kernels, ops or host time, times a factor: gemm=0.5, comm=2, python=0, 'aten::*norm*=0.3'; "
+    "host:NAME is what a slice takes on the host, both:NAME an annotated part of the model with its backward.",
 )
 @click.option("--no-comm", is_flag=True, help="Without communication.")
 @click.option("--early-comm", is_flag=True, help="Collectives start as soon as their inputs are ready.")
@@ -45,6 +46,12 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
 @click.option("--graphs", is_flag=True, help="The host does nothing between launches, as with one graph a step.")
 @click.option("--no-input-wait", is_flag=True, help="Input is always ready.")
 @click.option("--no-sync", is_flag=True, help="The host never waits for the device.")
+@click.option(
+    "--step-ms",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MS",
+    help="What a step takes while nothing records: what the recording added is taken off first.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @selection_options
 @reader_options
@@ -59,6 +66,7 @@ def command(
     graphs: bool,
     no_input_wait: bool,
     no_sync: bool,
+    step_ms: float | None,
     **options: Any,
 ) -> None:
     """Replay a recording with changes, and say how long a step would take.
@@ -82,6 +90,7 @@ def command(
         graphs=graphs,
         no_input_wait=no_input_wait,
         no_sync=no_sync,
+        bare_step_ns=None if step_ms is None else round(step_ms * 1e6),
     )
     file = only(path, ranks)
     analysis = Analysis(load_one(file, **options))
@@ -106,6 +115,8 @@ def describe(edit: Edit) -> str:
     """An edit as it is written on the command line."""
     parts = [f"{pattern}={factor:g}" for pattern, factor in edit.scales]
     flags = ("no_comm", "early_comm", "no_launch_overhead", "graphs", "no_input_wait", "no_sync")
+    if edit.bare_step_ns is not None:
+        parts.append(f"--step-ms {edit.bare_step_ns / 1e6:g}")
     return " ".join([*parts, *(f"--{flag.replace('_', '-')}" for flag in flags if getattr(edit, flag))])
 
 

@@ -104,6 +104,7 @@ def assemble(
         **_event_tables(raw),
         "memory_event": _memory_table(raw),
         "compile_event": _compile_table(raw),
+        "tensor": _tensor_table(raw),
         "step": build_table(
             "step",
             {
@@ -143,6 +144,7 @@ def _op_table(raw: RawTrace, slices: Slices) -> pa.Table:
             "input_types": Text(group["types"], raw.pools["types"]),
             "input_strides": Text(group["strides"], raw.pools["shape"]),
             "concrete_inputs": Text(group["concrete"], raw.pools["concrete"]),
+            "input_layouts": Text(group["layouts"], raw.pools["types"]),
             "call_stack": Text(group["stack"], raw.pools["stack"]),
             "module_hierarchy": Text(group["module"], raw.pools["module"]),
             "kernel_backend": Text(group["kernel_backend"], raw.pools["misc"]),
@@ -355,6 +357,23 @@ def _compile_table(raw: RawTrace) -> pa.Table:
             "reason": Text(group["reason"], pool),
             "file": Text(group["file"], pool),
             "line": _known(group["line"], 1),
+        },
+    )
+
+
+def _tensor_table(raw: RawTrace) -> pa.Table:
+    group, pool = raw.groups["tensor"], raw.pools["misc"]
+    return build_table(
+        "tensor",
+        {
+            "ts": group["ts"],
+            "device_type": group["device_type"],
+            "device": known_device(group["device"]),
+            "address": group["address"],
+            "bytes": group["bytes"],
+            "role": Text(group["role"], pool),
+            "name": Text(group["name"], pool),
+            "module": Text(group["module"], pool),
         },
     )
 

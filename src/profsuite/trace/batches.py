@@ -248,7 +248,7 @@ class TableBatches:
             "op", row="slice_id", sequence="sequence_number", forward_thread="forward_thread_id",
             record_function="record_function_id", event_index="event_index", dims="input_dims", types="input_types",
             strides="input_strides", concrete="concrete_inputs", stack="call_stack", module="module_hierarchy",
-            kernel_backend="kernel_backend", kernel_file="kernel_file",
+            kernel_backend="kernel_backend", kernel_file="kernel_file", layouts="input_layouts",
         ), {"event_index"})  # fmt: skip
 
     @cached_property
@@ -283,6 +283,16 @@ class TableBatches:
             "compile_event", ts="ts", dur="dur", kind="kind", frame="frame_id", frame_compile="frame_compile_id",
             name="name", reason="reason", file="file", line="line",
         )  # fmt: skip
+
+    @cached_property
+    def _tensor(self) -> Columns:
+        columns = self._taken(
+            "tensor", ts="ts", device_type="device_type", device="device", address="address", bytes="bytes",
+            role="role", name="name", module="module",
+        )  # fmt: skip
+        for name in ("device_type", "device"):
+            columns[name] = _wide(cast("NDArray[Any]", columns[name]))
+        return columns
 
     @cached_property
     def _gpu(self) -> Columns:

@@ -21,6 +21,8 @@ MIN_BYTES = 32_000_000
 
 DEFAULT_LIMIT_GB = 10.0
 
+_THREAD = "profsuite-cache"
+
 
 def cache_folder() -> Path:
     """Where cached traces lie: $PROFSUITE_CACHE, else profsuite/traces in the user's cache folder."""
@@ -71,9 +73,16 @@ def keep(trace: Trace, key: tuple[Any, ...] | None) -> threading.Thread | None:
         except (OSError, TraceError):
             pass  # a full or read-only disk: the next run reads the file again
 
-    thread = threading.Thread(target=work, name="profsuite-cache")
+    thread = threading.Thread(target=work, name=_THREAD)
     thread.start()
     return thread
+
+
+def settle() -> None:
+    """Wait until all that was to be kept is written, and its traces are free to go."""
+    for thread in threading.enumerate():
+        if thread.name == _THREAD:
+            thread.join()
 
 
 def touch(folder: Path) -> None:

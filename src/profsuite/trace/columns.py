@@ -16,11 +16,11 @@ from profsuite.trace.readers.fields import NULL_INT64
 from profsuite.trace.schema import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from profsuite.trace.schema import Column
+    from profsuite.trace.schema import Column, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,17 @@ def build_table(name: str, columns: dict[str, NDArray[Any] | Text]) -> pa.Table:
     (values that do not fit become null).  ``ValueError`` if columns are missing, unknown or of
     different lengths.
     """
-    spec = BY_NAME[name]
+    return table_of(BY_NAME[name], columns)
+
+
+def table_of(spec: Table, columns: Mapping[str, NDArray[Any] | Text | pa.Array[Any]]) -> pa.Table:
+    """As ``build_table``, for a table that is declared elsewhere; Arrow arrays are taken as they are."""
+    name = spec.name
     if set(columns) != {c.name for c in spec.columns}:
         odd = set(columns) ^ {c.name for c in spec.columns}
         raise ValueError(f"table {name!r}: missing or unknown columns {sorted(odd)}")
-    arrays = [_array(c, columns[c.name]) for c in spec.columns]
+    given = [(c, columns[c.name]) for c in spec.columns]
+    arrays = [v if isinstance(v, pa.Array) else _array(c, v) for c, v in given]
     if len({len(a) for a in arrays}) > 1:
         raise ValueError(f"table {name!r}: columns of different lengths")
     return pa.Table.from_arrays(arrays, schema=spec.arrow_schema())

@@ -26,8 +26,9 @@ from profsuite.trace.embedded import is_embedded, read_embedded
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
+from profsuite.trace.remote import traces_at
 from profsuite.trace.select import Range, cut, describe_time, select_steps, select_time, within
-from profsuite.trace.source import Source, open_source
+from profsuite.trace.source import ZSTD, Source, first_unpacked, open_source
 from profsuite.trace.store import is_run_folder, open_folder
 
 if TYPE_CHECKING:
@@ -108,14 +109,17 @@ def load(
 def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> list[RankFile]:
     """The traces of a job, by rank: those in a folder and the folders in it; a file is itself.
 
-    ``ranks`` keeps only these.  A rank is taken from the file's name, else from its first bytes; a
+    ``ranks`` keeps only these.  A rank is taken from the file's name, else (not of a URL) from its first bytes; a
     folder that was itself written by profsuite is one trace.  A file that is named as a trace is one even
     where it is empty or damaged: ``load`` says what is wrong with it.  ``TraceError`` if there is none,
     ``SelectionError`` if a wanted rank is not there.
     """
     name = os.fspath(path)
     folder = Path(name)
-    if name == "-" or "://" in name or not folder.is_dir() or is_run_folder(folder):
+    if "://" in name and (urls := traces_at(name)) is not None:
+        files = [RankFile(rank_in_name(url), url) for url in urls]
+        files.sort(key=lambda file: (file.rank is None, file.rank or 0, file.path))
+    elif name == "-" or "://" in name or not folder.is_dir() or is_run_folder(folder):
         files = [RankFile(rank_in_name(name), name)]
         if not ranks:
             return files
@@ -407,7 +411,7 @@ def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
                 found.append(entry)
             elif depth < _DEPTH and not entry.is_symlink():
                 found += _traces_in(entry, depth + 1)
-        elif entry.name.endswith((".json", ".json.gz", ".trace.gz")):
+        elif entry.name.endswith((".json", ".json.gz", ".json.zst", ".trace.gz")):
             start = _peek(entry)
             if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):
                 found.append(entry)
@@ -429,6 +433,8 @@ def _peek(path: Path, size: int = _PEEK) -> bytes:
             return zlib.decompressobj(31).decompress(data, size)
         except zlib.error:
             return b""
+    if data[:4] == ZSTD:
+        return first_unpacked(data, size)
     return data
 
 

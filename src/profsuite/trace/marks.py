@@ -46,10 +46,12 @@ class Marks:
     num_added: int = 0
     selection: str | None = None
     compile_events: list[list[Any]] = field(default_factory=list)
+    tensors: list[list[Any]] = field(default_factory=list)
 
     def header(self, header: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """The trace's own top-level keys."""
-        return [(key, value) for key, value in header if key != KEY and key not in self.added]
+        mark = max(place for place, (key, _) in enumerate(header) if key == KEY)  # one before it is the trace's
+        return [pair for place, pair in enumerate(header) if place != mark and pair[0] not in self.added]
 
     def part(self, group: str, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Rows of a raw group with the trace's own tracks, and without what the exporter added."""
@@ -65,35 +67,17 @@ class Marks:
         """The raw trace that was exported."""
         groups = {group: self.part(group, columns) for group, columns in raw.groups.items()}
         pools = raw.pools
-        if self.compile_events:
-            groups["compile"], pools = self._compile(pools)
+        for group, rows in (("compile", self.compile_events), ("tensor", self.tensors)):
+            if rows:
+                groups[group], pools = _columns(group, rows, pools)
         header = self.header(raw.header)
         num_events = max(0, raw.num_events - self.num_added)
         return replace(raw, groups=groups, pools=pools, tracks=list(self.tracks), header=header, num_events=num_events)
 
-    def _compile(self, pools: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        import pyarrow as pa
-
-        from profsuite.trace.columns import strings
-
-        words: list[str] = []
-        columns: dict[str, NDArray[Any]] = {}
-        for number, (name, kind, _) in enumerate(GROUPS["compile"]):
-            values = [row[number] for row in self.compile_events]
-            if kind == "text":
-                codes = []
-                for value in values:
-                    codes.append(-1 if value is None else len(pools["misc"]) + len(words))
-                    words += [] if value is None else [value]
-                columns[name] = np.array(codes, np.int32)
-            else:
-                columns[name] = np.array([NULL_INT64 if v is None else v for v in values], np.int64)
-        return columns, {**pools, "misc": pa.concat_arrays([pools["misc"], strings(words)])}
-
 
 def find_marks(header: Sequence[tuple[str, str]], tracks: Sequence[Track]) -> Marks | None:
     """The mark of a file with these top-level keys and tracks; None if it has none that makes sense."""
-    text = next((value for key, value in header if key == KEY), None)
+    text = next((value for key, value in reversed(header) if key == KEY), None)
     try:
         mark = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
@@ -133,8 +117,31 @@ def _marks(mark: dict[str, Any], tracks: Sequence[Track]) -> Marks:
         added=frozenset(added),
         num_added=num_added if type(num_added) is int and 0 <= num_added < 2**62 else 0,
         selection=selection if isinstance(selection, str) else None,
-        compile_events=[_compile_row(row) for row in mark.get("compile_events", [])],
+        compile_events=[_row("compile", row) for row in mark.get("compile_events", [])],
+        tensors=[_row("tensor", row) for row in mark.get("tensors", [])],
     )
+
+
+def _columns(
+    group: str, rows: list[list[Any]], pools: dict[str, Any]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    import pyarrow as pa
+
+    from profsuite.trace.columns import strings
+
+    words: list[str] = []
+    columns: dict[str, NDArray[Any]] = {}
+    for number, (name, kind, _) in enumerate(GROUPS[group]):
+        values = [row[number] for row in rows]
+        if kind == "text":
+            codes = []
+            for value in values:
+                codes.append(-1 if value is None else len(pools["misc"]) + len(words))
+                words += [] if value is None else [value]
+            columns[name] = np.array(codes, np.int32)
+        else:
+            columns[name] = np.array([NULL_INT64 if v is None else v for v in values], np.int64)
+    return columns, {**pools, "misc": pa.concat_arrays([pools["misc"], strings(words)])}
 
 
 def _pair(pid: Any, tid: Any) -> Track:
@@ -143,11 +150,11 @@ def _pair(pid: Any, tid: Any) -> Track:
     return pid, tid
 
 
-def _compile_row(row: Any) -> list[Any]:
-    if not isinstance(row, list) or len(row) != len(GROUPS["compile"]) or not isinstance(row[0], int):
-        raise TypeError("no row of compile_event")
-    for value, (_, kind, _) in zip(row, GROUPS["compile"], strict=True):
+def _row(group: str, row: Any) -> list[Any]:
+    if not isinstance(row, list) or len(row) != len(GROUPS[group]) or not isinstance(row[0], int):
+        raise TypeError(f"no row of {group}")
+    for value, (_, kind, _) in zip(row, GROUPS[group], strict=True):
         fits = isinstance(value, str) if kind == "text" else type(value) is int and -(2**63) < value < 2**63
         if value is not None and not fits:
-            raise TypeError("no row of compile_event")
+            raise TypeError(f"no row of {group}")
     return row

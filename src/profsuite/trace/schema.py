@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Rises whenever a column changes its name, type or meaning; caches and run folders carry it."""
+
+ADDED: dict[int, dict[str, tuple[str, ...]]] = {3: {"op": ("input_layouts",), "tensor": ()}}
+"""What a version added to the one before, as columns of tables (none: the whole table), where it did nothing else.
+
+A run folder of the version before is read as if these had been recorded as null, or with no row.
+"""
 
 Dtype = Literal["int64", "int32", "float64", "bool", "text"]
 
@@ -143,6 +149,13 @@ TABLES: tuple[Table, ...] = (
             _null("input_types", "text", "JSON", "Dtypes of the inputs, as written."),
             _null("input_strides", "text", "JSON", "Strides of the inputs, as written."),
             _null("concrete_inputs", "text", "JSON", "Values of the scalar inputs, as written."),
+            _null(
+                "input_layouts",
+                "text",
+                "JSON",
+                'Layouts of the inputs, such as ["strided", "sparse_csr"] (null where one is no tensor, a list for '
+                "a list); null where all are strided or nothing was recorded.",
+            ),
             _null("call_stack", "text", "", "Python call stack, frames separated by ';'."),
             _null("module_hierarchy", "text", "", "Module path, as written."),
             _null("kernel_backend", "text", "", "Compiler backend of a generated kernel's op (triton, cpp)."),
@@ -295,6 +308,21 @@ TABLES: tuple[Table, ...] = (
             _null("reason", "text", "", "Why the graph broke, which guard failed, or why compilation failed."),
             _null("file", "text", "", "The user's source file."),
             _null("line", "int64", "", "Line in that file."),
+        ),
+    ),
+    Table(
+        "tensor",
+        "A tensor that the recorder knew the role of, when it was first seen and when it was seen elsewhere; a "
+        "gradient again at each step of its optimizer. Only recordings of the collector have them.",
+        (
+            Column("ts", "int64", "ns", "When it was seen, on the file's clock."),
+            Column("device_type", "int32", "", "c10::DeviceType (0 CPU, 1 CUDA, …)."),
+            _null("device", "int32", "", "Device ordinal; null for the CPU."),
+            _null("address", "int64", "", "Where its storage begins; null where it has no storage (sparse, meta)."),
+            _null("bytes", "int64", "bytes", "Size of its storage; null where it has none."),
+            Column("role", "text", "", "parameter, gradient or optimizer_state."),
+            _null("name", "text", "", "Name of the parameter (layer1.weight), or key of the state (exp_avg)."),
+            _null("module", "text", "", "Class of the module that holds the parameter, or of the optimizer."),
         ),
     ),
     Table(

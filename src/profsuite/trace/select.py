@@ -108,7 +108,8 @@ def _subset(trace: Trace, keep: NDArray[np.bool_], start: int, stop: int, text: 
             rows = keep[trace.array(spec.name, "slice_id")]
         elif rows is None and "ts" in names:
             ts = trace.array(spec.name, "ts")
-            rows = (ts >= start) & (ts < stop)
+            # What a tensor is stays known after it was seen.
+            rows = (ts < stop) if spec.name == "tensor" else (ts >= start) & (ts < stop)
         if rows is not None:
             table = table.filter(pa.array(rows))
             for column in spec.columns:

@@ -36,7 +36,7 @@ _FORMATS = {
     b"ARROW1": "an Arrow file; a run folder is opened by its folder",
     b"SQLite format 3": "an SQLite database (Nsight Systems?)",
     b"\x7fELF": "a program",
-    b"\x80": "a pickle (a memory snapshot?)",
+    b"\x80": "a pickle (a memory snapshot? profsuite memory reads those)",
     b"\n": "a binary protobuf (an xplane or Perfetto trace?)",
 }
 
@@ -81,17 +81,24 @@ class Source:
         blocks = unpack(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
         return _ahead(blocks, self._closing)
 
+    def beginning(self) -> bytes:
+        """The first uncompressed bytes, read by the calling thread; nothing else is to be read afterwards."""
+        unpack = _unpack_zstd if self.zstd else _inflate
+        blocks = unpack(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
+        return next(blocks, b"")
+
     def close(self) -> None:
         """End the thread that reads ahead."""
         self._closing.set()
 
 
 @contextmanager
-def open_source(name: str, limit: int | None = None) -> Iterator[Source]:
+def open_source(name: str, limit: int | None = None, magic: bytes | None = None) -> Iterator[Source]:
     """Open ``name``: a path, ``-`` for standard input, or an fsspec URL.
 
-    ``limit`` caps the uncompressed bytes of a gzip stream (default: see EXPANSION_RATIO).  ``TraceError``
-    names what is wrong: no such file, a folder, no permission, a format that is no trace.
+    ``limit`` caps the uncompressed bytes of a gzip stream (default: see EXPANSION_RATIO).  ``magic`` begins the
+    format that is wanted, where that is no JSON.  ``TraceError`` names what is wrong: no such file, a folder, no
+    permission, a format that is no trace.
     """
     with _open(name) as (stream, path, size, key):
         first = stream.read(16)
@@ -100,9 +107,11 @@ def open_source(name: str, limit: int | None = None) -> Iterator[Source]:
         if not first:
             raise TraceError(f"{name}: is empty (0 bytes); was the profiler stopped before it could write?")
         if not gzipped:
-            for magic, what in _FORMATS.items():
-                known = magic == b"\n" and (_looks_like_json(first) or is_embedded(first))
-                if first.startswith(magic) and not known:
+            for known, what in _FORMATS.items():
+                if known == magic:
+                    continue
+                readable = known == b"\n" and (_looks_like_json(first) or is_embedded(first))
+                if first.startswith(known) and not readable:
                     raise TraceError(f"{name}: is {what}; profsuite reads Chrome trace JSON, plain or gzipped")
         source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit, zstd=zstd)
         try:
@@ -232,6 +241,20 @@ def _unpack_zstd(source: Source) -> Iterator[bytes]:
                 yield out
     except OSError as error:
         source.fault = f"The zstd stream is damaged near byte {source.consumed:,} ({error})."
+
+
+def first_unpacked(data: bytes, size: int) -> bytes:
+    """At most ``size`` bytes from the beginning of a zstd stream, which may break off; b"" if it is none."""
+    import pyarrow as pa
+
+    found = b""
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            while len(found) < size and (more := stream.read(1 << 12)):
+                found += more
+    except OSError:
+        pass  # it breaks off, or is none
+    return found[:size]
 
 
 class _Stored:

@@ -6,17 +6,19 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from profsuite.errors import TraceError
 from profsuite.trace.model import Trace, TraceInfo
-from profsuite.trace.schema import BY_NAME, SCHEMA_VERSION, TABLES
+from profsuite.trace.schema import ADDED, BY_NAME, SCHEMA_VERSION, TABLES, Table
 
 MANIFEST = "trace.json"
 FORMAT = "profsuite-run"
+OLDEST = min(ADDED) - 1
+"""The oldest schema version that is read."""
 
 
 def is_run_folder(path: Path) -> bool:
@@ -60,13 +62,17 @@ def save(trace: Trace, path: Path) -> Path:
 
 
 def open_folder(path: Path) -> Trace:
-    """Read a run folder; ``TraceError`` if it is none, is damaged, or of another schema version.
+    """Read a run folder; ``TraceError`` if it is none, is damaged, or of a schema version that is not read.
 
     Nothing in it is trusted: types, row counts, dictionary codes and row references are checked.
     """
     manifest = _manifest(path)
+    lacks = _lacks(manifest["schema_version"])
     tables = {}
     for spec in TABLES:
+        if lacks.get(spec.name) == ():
+            tables[spec.name] = spec.arrow_schema().empty_table()
+            continue
         name = f"{spec.name}.arrow"
         try:
             with pa.memory_map(str(path / name)) as source:
@@ -74,6 +80,7 @@ def open_folder(path: Path) -> Trace:
             table.validate(full=True)
         except (OSError, pa.ArrowException) as error:
             raise TraceError(f"{path}: {name} is missing or damaged ({error}); convert the trace again") from error
+        table = _with_nulls(table, spec, lacks.get(spec.name, ()))
         if not table.schema.equals(spec.arrow_schema()) or table.num_rows != manifest["rows"].get(spec.name):
             raise TraceError(f"{path}: {name} is not the table {spec.name!r} of this version; convert the trace again")
         tables[spec.name] = table
@@ -95,14 +102,31 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise TraceError(f"{path}: {MANIFEST} cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise TraceError(f"{path}: {MANIFEST} is not that of a run folder")
-    if manifest.get("schema_version") != SCHEMA_VERSION:
+    version = manifest.get("schema_version")
+    if type(version) is not int or not OLDEST <= version <= SCHEMA_VERSION:
         raise TraceError(
-            f"{path}: was written with schema version {manifest.get('schema_version')!r}, this profsuite reads "
-            f"version {SCHEMA_VERSION}; convert the trace again"
+            f"{path}: was written with schema version {version!r}, this profsuite reads versions {OLDEST} to "
+            f"{SCHEMA_VERSION}; convert the trace again"
         )
     if not isinstance(manifest.get("info"), dict) or not isinstance(manifest.get("rows"), dict):
         raise TraceError(f"{path}: {MANIFEST} is damaged; convert the trace again")
     return manifest
+
+
+def _lacks(version: int) -> dict[str, tuple[str, ...]]:
+    """The columns of tables (none: the whole table) that a folder of this version does not have."""
+    return {
+        table: columns for since in range(version + 1, SCHEMA_VERSION + 1) for table, columns in ADDED[since].items()
+    }
+
+
+def _with_nulls(table: pa.Table, spec: Table, lacking: tuple[str, ...]) -> pa.Table:
+    """``table`` with the columns that its version did not have, all null, where they belong."""
+    for at, column in enumerate(spec.columns):
+        if column.name in lacking and column.name not in table.schema.names:
+            nothing = cast("Any", pa).nulls(table.num_rows, column.arrow_type())
+            table = table.add_column(at, pa.field(column.name, column.arrow_type(), column.nullable), nothing)
+    return table
 
 
 def _check_references(path: Path, tables: dict[str, pa.Table]) -> None:

@@ -247,3 +247,73 @@ def test_a_slower_part_never_makes_the_job_faster(real_trace):
         assert outcome.predicted_ns >= last
         last = outcome.predicted_ns
     assert replay(analysis, analysis.graph, Edit(scales=(("compute", 1.0), ("op", 1.0)))).saving_ns == 0
+
+
+@pytest.fixture
+def attention(job):
+    """An annotated forward op, another one, and the backward of both: 30 us of the second, 40 of the first."""
+    job.step(1, 0, 200).mark("attention", 10, 40)
+    job.op("aten::bmm", 15, 20, **{"Sequence number": 5, "Fwd thread id": 0})
+    job.op("aten::mm", 60, 20, **{"Sequence number": 6, "Fwd thread id": 0})
+    for name, start, dur, number in (("Mm", 100, 30, 6), ("Bmm", 130, 40, 5)):
+        job.op(
+            f"autograd::engine::evaluate_function: {name}Backward0", start, dur,
+            **{"Sequence number": number, "Fwd thread id": 1},
+        )  # fmt: skip
+    return job
+
+
+def test_both_means_an_annotation_with_its_backward(attention):
+    assert predicted_us(attention, scales=(("host:attention", 0.5),)) == (200, 180)
+    assert predicted_us(attention, scales=(("both:attention", 0.5),)) == (200, 160)
+    assert predicted_us(attention, scales=(("both:att*", 0.0),)) == (200, 120)
+    with pytest.raises(ValueError, match="nothing in this trace matches 'both:norm'"):
+        predicted_us(attention, scales=(("both:norm", 0.5),))
+
+
+def test_both_means_the_kernels_where_there_are_some(attention):
+    attention.launch(20, 5, 1).kernel(30, 10, 1).launch(140, 5, 2).kernel(150, 30, 2)
+    attention.launch(65, 5, 3).kernel(70, 30, 3)
+    attention.call("cudaDeviceSynchronize", 175, 10)
+    # Half of the last kernel and it ends at 165 instead of 180; the call, from 175, takes 5 by itself instead of 10.
+    measured, predicted = predicted_us(attention, scales=(("both:attention", 0.5),))
+    assert (measured, predicted) == (200, 195)
+    # The kernel of the other op is none of it: 150 us longer it ends at 250, the step with it.
+    assert predicted_us(attention, scales=(("aten::mm", 6.0),))[1] > 200
+
+
+def test_what_recording_added_is_taken_off_evenly(job):
+    """Ten ops of 4 us, 1 us apart, then an annotation; a step of 100 us would be one of 80 without the recording."""
+    job.step(1, 0, 100)
+    for start in range(0, 50, 5):
+        job.op("aten::add", start, 4)
+    job.mark("rest", 60, 30)
+    measured, predicted = predicted_us(job, bare_step_ns=80_000)
+    assert (measured, predicted) == (pytest.approx(80, rel=1e-4), pytest.approx(80, rel=1e-4))
+    # 12 slices, of which the step's own ends where the job does: 20 / 11.5 us each.  An op takes 4 us less half of
+    # that, the first also less half of the step's.
+    half = 20 / 11.5 / 2
+    _, predicted = predicted_us(job, bare_step_ns=80_000, scales=(("host:aten::add", 0.0),))
+    assert predicted == pytest.approx(80 - (10 * (4 - half) - half), abs=0.02)
+
+
+def test_a_recording_that_cost_nothing(job):
+    job.step(1, 0, 100).op("aten::add", 10, 30)
+    assert predicted_us(job, bare_step_ns=120_000, scales=(("aten::add", 0.0),)) == (100, 70)
+
+
+def test_a_step_that_recording_does_not_explain(job):
+    job.step(1, 0, 100).op("aten::add", 10, 80)
+    with pytest.raises(ValueError, match=r"a step of 0\.01 ms is too short"):
+        predicted_us(job, bare_step_ns=10_000)
+
+
+def test_the_time_of_a_step_is_no_help_without_steps(job):
+    job.op("aten::add", 10, 80)
+    with pytest.raises(ValueError, match="no steps were recorded"):
+        predicted_us(job, bare_step_ns=10_000)
+
+
+def test_host_means_the_name_even_of_a_class(attention):
+    with pytest.raises(ValueError, match="nothing in this trace matches 'host:gemm'"):
+        predicted_us(attention, scales=(("host:gemm", 0.5),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -126,3 +127,52 @@ def test_profile_with_the_engine(extension, sim, make_engine, monkeypatch, tmp_p
     assert [slices["name"][row] for row in kernel["launch_id"]] == ["cudaLaunchKernel"] * 4
     assert slices["name"].count("aten::mm") == 4
     assert len({slices["step_id"][row] for row in kernel["slice_id"]} - {None}) == 4
+
+
+def test_a_later_window_that_cupti_refuses_is_left_out(extension, sim, make_engine, monkeypatch, tmp_path):
+    import torch
+
+    import profsuite
+    from profsuite.collector.config import ProfsuiteWarning
+
+    monkeypatch.setattr(package, "load", lambda config: Session(make_engine(), Recorder(extension)))
+    x = torch.ones(8, 8)
+    schedule = profsuite.schedule(wait=1, active=2, repeat=4)
+    said = []
+    with profsuite.profile(tmp_path / "run", engine="cupti", schedule=schedule, channels=()) as prof:
+        for step in range(12):
+            x @ x
+            reading = ctypes.c_uint64()
+            sim.lib.cuptiGetTimestamp(ctypes.byref(reading))
+            if sim.subscribed():
+                sim.kernel("k", reading.value + 2000, reading.value + 9000, correlation=step + 1)
+            # The second window and the third are refused: somebody else has CUPTI then.
+            sim.fail("cuptiSubscribe", 39 if step in range(3, 9) else 0)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                prof.step()
+            said += [(step, str(w.message)) for w in seen if issubclass(w.category, ProfsuiteWarning)]
+    assert [step for step, _ in said] == [3]
+    assert "windows are missing: " in said[0][1]
+    assert "another CUPTI client" in said[0][1]
+    assert said[0][1].endswith("training goes on")
+    assert len([note for note in prof.notes if "windows are missing" in note]) == 1
+    trace = prof.trace
+    slices = trace.table("slice").to_pydict()
+    rows = trace.table("kernel").column("slice_id").to_pylist()
+    assert sorted(slices["correlation_id"][row] for row in rows) == [2, 3, 11, 12]
+    assert trace.steps.column("number").to_pylist() == [1, 2, 10, 11]
+    assert any("Windows are missing" in message for message in trace.health.column("message").to_pylist())
+
+
+def test_a_first_window_that_cupti_refuses_is_an_error(extension, sim, make_engine, monkeypatch, tmp_path):
+    import profsuite
+
+    monkeypatch.setattr(package, "load", lambda config: Session(make_engine(), Recorder(extension)))
+    sim.fail("cuptiSubscribe", 39)
+    prof = profsuite.profile(tmp_path / "run", engine="cupti", channels=())
+    with pytest.raises(CuptiError, match="another CUPTI client"):
+        prof.start()
+    sim.fail("cuptiSubscribe", 0)
+    with profsuite.profile(tmp_path / "run", engine="cupti", channels=()):
+        assert sim.subscribed()

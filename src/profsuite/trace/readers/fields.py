@@ -69,6 +69,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("event_index", "int", ""), ("dims", "json", "shape"), ("types", "json", "types"),
         ("strides", "json", "shape"), ("concrete", "json", "concrete"), ("stack", "text", "stack"),
         ("module", "text", "module"), ("kernel_backend", "text", "misc"), ("kernel_file", "text", "misc"),
+        ("layouts", "json", "types"),
     ),
     "gpu": (
         ("row", "row", ""), ("device", "int", ""), ("stream", "int", ""), ("context", "int", ""),
@@ -90,11 +91,15 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("record_correlation", "int", ""), ("event", "int", ""),
     ),
     "python": (("row", "row", ""), ("id", "int", ""), ("parent", "int", ""), ("module", "int", "")),
-    # The collector's alone: no key of a JSON trace fills it.
+    # The collector's alone, as op.layouts: no key of a JSON trace fills them.
     "compile": (
         ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
         ("frame_compile", "int", ""), ("name", "text", "misc"), ("reason", "text", "misc"),
         ("file", "text", "misc"), ("line", "int", ""),
+    ),
+    "tensor": (
+        ("ts", "time", ""), ("device_type", "int", ""), ("device", "int", ""), ("address", "int", ""),
+        ("bytes", "int", ""), ("role", "text", "misc"), ("name", "text", "misc"), ("module", "text", "misc"),
     ),
 }  # fmt: skip
 

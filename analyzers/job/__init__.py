@@ -1,0 +1,1 @@
+"""Several ranks of one job: collectives matched, clocks aligned, who waits for whom."""

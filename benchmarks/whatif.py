@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Whether replays come true: programs are recorded, a change is predicted, and then it is made and timed.
+
+Each change (whatif_cases.py) has a fresh process, or one for each rank, pinned, one thread.  A round does all of it
+once, in this order: the changed part alone, before and after, for the factor; a recording of the program before; its
+steps and those of the program after, without a profiler.  What is compared are medians over the rounds.  A whole run
+(no --case, no --quick) also writes whatif.json and whatif.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+HERE = Path(__file__).parent
+SETTLE = 3
+"""Steps at the start of each block that do not count: caches, and batches that a worker has ready."""
+DISTURBED = 0.02
+"""A step whose thread waited for a core for more than this share of it does not count."""
+TRIES = 3
+"""Blocks of which the least disturbed counts."""
+
+
+# ---------------------------------------------------------------- in the measured process
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Times of steps, ms, and the share of the block that the thread waited for a core."""
+
+    times: list[float]
+    waited: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+
+def _waited_ns() -> int:
+    """How long this thread has been ready to run without a core, by the kernel's count; 0 where it has none."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def cores() -> list[int]:
+    """Where this thread may run."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def pin(to: Sequence[int]) -> None:
+    """This thread, and those that it starts, run there."""
+    if to:
+        os.sched_setaffinity(0, to)
+
+
+ALL_CORES = cores()
+
+
+def block(step: Callable[[], object], count: int, crowded: bool = False) -> Block:
+    """Steps one by one, those that were disturbed left out; the least disturbed of some tries."""
+    found: list[Block] = []
+    for _ in range(1 if crowded else TRIES):
+        for _ in range(SETTLE):
+            step()
+        times, quiet, since = [], [], _waited_ns()
+        waited = since
+        begun = perf_counter_ns()
+        for _ in range(count):
+            start = perf_counter_ns()
+            step()
+            took = perf_counter_ns() - start
+            now = _waited_ns()
+            times.append(took / 1e6)
+            quiet.append(now - waited <= DISTURBED * took)
+            waited = now
+        share = (waited - since) / (perf_counter_ns() - begun)
+        kept = [time for time, good in zip(times, quiet, strict=True) if good or crowded]
+        enough = len(kept) >= max(1, count // 2)
+        found.append(Block(kept if enough else times, share))
+        if enough:
+            break
+    return min(found, key=lambda one: one.waited)
+
+
+def record(step: Callable[[], object], count: int, folder: Path, crowded: bool) -> Any:
+    """An ``Analysis`` of ``count`` recorded steps, the least disturbed of some tries."""
+    import profsuite
+    from profsuite.analyzers.analysis import Analysis
+
+    found = []
+    mine = cores()
+    for number in range(1 if crowded else TRIES):
+        pin(ALL_CORES)  # the recorder's own thread, which begins here, gets a core of its own
+        plan = profsuite.schedule(wait=SETTLE - 1, warmup=1, active=count, repeat=1)
+        with profsuite.profile(folder / str(number), schedule=plan, engine="recorder") as prof:
+            for _ in range(SETTLE):
+                step()
+                prof.step()
+            pin(mine)
+            since, begun = _waited_ns(), perf_counter_ns()
+            for _ in range(count):
+                step()
+                prof.step()
+            share = (_waited_ns() - since) / (perf_counter_ns() - begun)
+        found.append((share, prof.trace))
+        if share <= DISTURBED:
+            break
+    return Analysis(min(found, key=lambda one: one[0])[1])
+
+
+def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, Any]:
+    """Factors, prediction, and the steps' times; ``swap`` begins with the program after."""
+    import msgspec
+
+    from profsuite.analyzers.whatif.edits import Edit
+    from profsuite.analyzers.whatif.replay import replay
+
+    factors = {}
+    for pattern, part in change.parts.items():
+        old, new = (block(step, count, change.crowded) for step in (part.before, part.after))
+        factors[pattern] = new.median / old.median
+    analysis = record(change.before, count, folder, change.crowded)
+    scales = (*((pattern, 0.0) for pattern in change.removed), *factors.items())
+    plain = Edit(scales=scales, **change.flags)
+    edited = replay(analysis, analysis.graph, plain)
+    again = replay(analysis, analysis.graph)
+    sides = [change.after, change.before] if swap else [change.before, change.after]
+    blocks = [block(step, count, change.crowded) for step in sides]
+    before, after = reversed(blocks) if swap else blocks
+    steps = analysis.steps
+    try:
+        bare = replay(analysis, analysis.graph, msgspec.structs.replace(plain, bare_step_ns=round(before.median * 1e6)))
+    except ValueError:  # slower than recording explains
+        bare = edited
+    return {
+        "factors": factors,
+        "recorded_ms": edited.measured_ms_per_step,
+        "marked_ms": None if steps.mean_ns is None else steps.mean_ns / 1e6,
+        "replayed_ms": again.predicted_ms_per_step,
+        "as_recorded_ms": edited.saving_ms_per_step,
+        "predicted_ms": bare.saving_ms_per_step,
+        "before_ms": before.median,
+        "after_ms": after.median,
+        "saving_ms": before.median - after.median,
+        "waited": max(before.waited, after.waited),
+    }
+
+
+def task(name: str, rounds: int, count: int, folder: Path, rank: int, ranks: int) -> None:
+    """Measure one change, and print the rounds as JSON."""
+    import torch
+    from whatif_cases import CHANGES
+
+    import profsuite.analyzers.analysis  # noqa: F401  what it allocates is there before the program begins
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    if ranks > 1:
+        torch.distributed.init_process_group(
+            "gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=ranks
+        )
+    change = CHANGES[name]()
+    for step in (change.before, change.after):
+        block(step, max(3, count // 2), crowded=True)
+    with tempfile.TemporaryDirectory() as place:
+        found = [one_round(change, count, Path(place) / str(number), bool(number % 2)) for number in range(rounds)]
+    if ranks > 1:
+        torch.distributed.destroy_process_group()
+    print(json.dumps(found))
+
+
+# ---------------------------------------------------------------- in the measuring process
+def measure(name: str, rounds: int, count: int) -> list[dict[str, Any]]:
+    """The rounds of one change, from fresh processes."""
+    from whatif_cases import RANKS
+
+    ranks = RANKS.get(name, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(ranks):
+            core = rank % max(1, len(ALL_CORES))
+            command = [
+                sys.executable, str(HERE / "whatif.py"), "--task", name, "--rounds", str(rounds), "--steps", str(count),
+                "--folder", folder, "--rank", str(rank), "--ranks", str(ranks), "--core", str(core),
+            ]  # fmt: skip
+            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        written = [child.communicate() for child in children]
+    for child, (_, errors) in zip(children, written, strict=True):
+        if child.returncode:
+            raise RuntimeError(f"{name}: exit {child.returncode}\n{errors[-4000:]}")
+    found: list[dict[str, Any]] = json.loads(written[0][0].rstrip().rpartition("\n")[2])
+    return found
+
+
+def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over the rounds, and how the prediction compares."""
+
+    def middle(key: str) -> float:
+        return statistics.median(one[key] for one in rounds)
+
+    saving = middle("saving_ms")
+    savings = [one["saving_ms"] for one in rounds]
+    low, _, high = statistics.quantiles(savings, n=4) if len(savings) > 1 else (saving, saving, saving)
+    return {
+        "before_ms": middle("before_ms"),
+        "after_ms": middle("after_ms"),
+        "recorded_ms": middle("recorded_ms"),
+        "replay_error_pct": max(abs(one["replayed_ms"] / one["marked_ms"] - 1) * 100 for one in rounds),
+        "as_recorded_ms": middle("as_recorded_ms"),
+        "predicted_ms": middle("predicted_ms"),
+        "saving_ms": saving,
+        "saving_quartiles_ms": [low, high],
+        "error_pct": (middle("predicted_ms") - saving) / abs(saving) * 100 if saving else None,
+        "as_recorded_error_pct": (middle("as_recorded_ms") - saving) / abs(saving) * 100 if saving else None,
+        "waited_pct": middle("waited") * 100,
+        "factors": {key: statistics.median(one["factors"][key] for one in rounds) for key in rounds[0]["factors"]},
+    }
+
+
+HEADER = (
+    f"{'change':<24}{'before':>8}{'after':>8}{'recorded':>10}{'replay':>9}{'measured':>10}{'(quartiles)':>16}"
+    f"{'predicted':>11}{'error':>9}{'as recorded':>13}{'error':>9}"
+)
+UNITS = (
+    f"{'':<24}{'ms':>8}{'ms':>8}{'ms':>10}{'off by':>9}{'saving ms':>10}{'ms':>16}"
+    f"{'saving ms':>11}{'%':>9}{'saving ms':>13}{'%':>9}"
+)
+
+
+def line(name: str, row: dict[str, Any]) -> str:
+    """A change as a line of the table."""
+    low, high = row["saving_quartiles_ms"]
+    errors = ["none" if row[key] is None else f"{row[key]:+.1f}" for key in ("error_pct", "as_recorded_error_pct")]
+    return (
+        f"{name:<24}{row['before_ms']:>8.2f}{row['after_ms']:>8.2f}{row['recorded_ms']:>10.2f}"
+        f"{row['replay_error_pct']:>7.2f} %{row['saving_ms']:>10.2f}{f'{low:.2f} to {high:.2f}':>16}"
+        f"{row['predicted_ms']:>11.2f}{errors[0]:>9}{row['as_recorded_ms']:>13.2f}{errors[1]:>9}"
+    )
+
+
+def totals(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Median and largest error of both predictions, and how far replays are from what they replay."""
+    lines = []
+    for key, words in (("error_pct", "predicted"), ("as_recorded_error_pct", "as recorded")):
+        errors = [abs(row[key]) for row in rows if row[key] is not None]
+        if errors:
+            lines.append(f"{words}: median error {statistics.median(errors):.1f} %, largest {max(errors):.1f} %")
+    lines.append(f"unedited replays: off by at most {max(row['replay_error_pct'] for row in rows):.2f} %")
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", action="append", help="only this change (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--steps", type=int, default=8, help="steps of each block")
+    parser.add_argument("--quick", action="store_true", help="one round of few steps: whether it works at all")
+    parser.add_argument("--output", type=Path, help="write the numbers as JSON, and the table beside it")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--core", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    rounds, count = (1, 3) if options.quick else (options.rounds, options.steps)
+    if options.task:
+        pin(ALL_CORES[options.core : options.core + 1])
+        task(options.task, options.rounds, options.steps, options.folder, options.rank, options.ranks)
+        return 0
+
+    import torch
+    from whatif_cases import CHANGES
+
+    unknown = set(options.case or ()) - set(CHANGES)
+    if unknown:
+        parser.error(f"no such change: {', '.join(sorted(unknown))}; there are {', '.join(CHANGES)}")
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    title = f"torch {torch.__version__}, {os.cpu_count()} cores, load {load}, {rounds} rounds of {count} steps"
+    lines = [title, HEADER, UNITS]
+    print(*lines, sep="\n", flush=True)
+    rows = {}
+    for name in options.case or CHANGES:
+        found = measure(name, rounds, count)
+        rows[name] = {**summary(found), "rounds": found}
+        lines.append(line(name, rows[name]))
+        print(lines[-1], flush=True)
+    lines += totals(list(rows.values()))
+    print(*lines[-3:], sep="\n")
+    output = options.output or (None if options.quick or options.case else HERE / "whatif.json")
+    if output is not None:
+        told = {"torch": torch.__version__, "python": platform.python_version(), "cores": os.cpu_count(), "load": load,
+                "rounds": rounds, "steps": count, "changes": rows}  # fmt: skip
+        output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        output.with_suffix(".txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
