@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from profsuite.errors import ProfsuiteError
-from profsuite.exporters.stacks import innermost, python_frame, stacks
+from profsuite.exporters.stacks import allocating_nodes, python_frame, stacks
 from profsuite.trace.readers.fields import NULL_INT64
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def snapshot(trace: Trace) -> tuple[dict[str, Any], int]:
     if num_devices > MOST_DEVICES:
         raise ProfsuiteError(f"{trace.info.source}: names device {num_devices - 1:,}; there cannot be as many")
     found = stacks(trace)
-    around = innermost(trace, rows, found.node >= 0)
-    nodes = np.where(around >= 0, found.node[around], -1) if len(found.node) else around
+    nodes = allocating_nodes(trace, rows, found.node)
     frames = _Frames(found)
     segments: list[dict[str, Any]] = []
     traces = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.device_work import device_work
+from profsuite.analyzers.memory.origins import innermost
 from profsuite.analyzers.places import thread_label
 from profsuite.analyzers.ranking import sum_by_group
 from profsuite.exporters.names import printable
@@ -150,9 +151,8 @@ def _allocated(trace: Trace, node: NDArray[np.int64]) -> tuple[Weights, ...]:
     """Bytes allocated by the innermost slice of the thread at that time, by device."""
     size = trace.array("memory_event", "bytes")
     rows = np.flatnonzero(size > 0)
-    around = innermost(trace, rows, node >= 0)
-    track = trace.array("memory_event", "track_id")[rows]
-    nodes = np.where(around >= 0, node[around], track) if len(node) else track.astype(np.int64)
+    nodes = allocating_nodes(trace, rows, node)
+    nodes = np.where(nodes >= 0, nodes, trace.array("memory_event", "track_id")[rows])
     labels = np.array(device_labels(trace), object)[rows]
     return tuple(
         _gathered(f"allocated on {label}", "bytes", nodes[labels == label], size[rows[labels == label]])
@@ -171,26 +171,11 @@ def device_labels(trace: Trace) -> list[str]:
     return [named[i] for i in place.reshape(-1).tolist()]
 
 
-def innermost(trace: Trace, events: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For memory events the row of the innermost slice of their track at that time, -1 where there is none.
-
-    ``among`` marks the slices that count; it holds for whole tracks.
-    """
-    at, track = trace.array("memory_event", "ts")[events], trace.array("memory_event", "track_id")[events]
-    order = trace.track_order[among[trace.track_order]] if len(among) else np.zeros(0, np.int64)
-    start, of_track = trace.array("slice", "ts")[order], trace.array("slice", "track_id")[order]
-    row = np.full(len(events), -1, np.int64)
-    for number in np.unique(track).tolist():
-        first, last = np.searchsorted(of_track, [number, number + 1]).tolist()
-        mine = np.flatnonzero(track == number)
-        place = first + np.searchsorted(start[first:last], at[mine], side="right") - 1
-        row[mine[place >= first]] = order[place[place >= first]]
-    end, parent = trace.end, trace.array("slice", "parent_id")
-    active = np.flatnonzero(row >= 0)
-    while len(active := active[end[row[active]] <= at[active]]):
-        row[active] = parent[row[active]]
-        active = active[row[active] >= 0]
-    return row
+def allocating_nodes(trace: Trace, events: NDArray[np.int64], node: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For rows of ``memory_event`` the stack (``Stacks.node``) of their thread at that time, -1 where none is known."""
+    at, track = (trace.array("memory_event", column)[events] for column in ("ts", "track_id"))
+    around = innermost(trace, track, at)
+    return np.where(around >= 0, node[around], -1) if len(node) else around
 
 
 def _gathered(name: str, unit: str, node: NDArray[np.int64], value: NDArray[np.int64]) -> Weights:

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import profsuite
+from profsuite.analyzers.memory.snapshot import snapshot_memory
 from profsuite.errors import ProfsuiteError
 from profsuite.trace.load import load
 from profsuite.trace.model import Trace
+from profsuite.trace.readers.snapshot import read_snapshot
 
 TRACES = Path(__file__).parents[4] / "shared" / "traces"
 
@@ -126,6 +128,17 @@ def test_torch_reads_it(trace: Trace, tmp_path: Path) -> None:
     assert any("train.py:88:step;??:0:aten::mm 512" in line for line in allocated)
     assert "Device 0" in viz.trace(found)
     assert "1.0KiB" in viz.segsum(found)
+
+
+@pytest.mark.parametrize("name", [None, "h100_qwen_0_5b.json.gz"])
+def test_profsuite_reads_it(trace: Trace, name: str | None, tmp_path: Path) -> None:
+    if name is not None:
+        if not (TRACES / name).exists():
+            pytest.skip(f"the real traces are not here: {TRACES / name}")
+        trace = load(TRACES / name, cache=False)
+    file = profsuite.export(trace, tmp_path / "job.snapshot.pickle")
+    (device,) = snapshot_memory(read_snapshot(file)).devices
+    assert (device.peak.allocated_bytes, device.end_bytes) == of_trace(trace, 0)
 
 
 def test_overlapping_blocks(make: Callable[..., Trace], memory_event: Callable[..., Any], tmp_path: Path) -> None:
