@@ -59,12 +59,12 @@ EXTENSIONS: Final = {
     "recorder": Extension(
         "recorder",
         "recorder.cpp",
-        ("recorder.h", "session.h", "ring.h", "names.h", "inputs.h", "collective.h", "clock.h"),
+        ("recorder.h", "session.h", "ring.h", "names.h", "inputs.h", "layouts.h", "collective.h", "clock.h"),
     ),
     "extract": Extension(
         "extract",
         "extract.cpp",
-        ("columns.h", "activities.h", "pools.h", "trim.h"),
+        ("columns.h", "layouts.h", "activities.h", "pools.h", "trim.h"),
         ("torch_python", "torch", "torch_cpu", "c10"),
     ),
 }

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -192,6 +193,7 @@ class Recorder:
                 "forward_thread": np.where(sequence < 0, NULL_INT64, forward),
                 "dims": _texts(out, "shape", taken["dims"], inputs),
                 "types": _texts(out, "types", taken["types"], inputs),
+                "layouts": _texts(out, "types", [text or None for text in taken["layouts"]], inputs),
             },
         )
         self._add_collectives(out, taken, columns)
@@ -274,7 +276,7 @@ def _tracks(
     return found
 
 
-def _texts(out: RawBuilder, pool: str, texts: list[str], number: NDArray[np.int32]) -> NDArray[np.int32]:
+def _texts(out: RawBuilder, pool: str, texts: Sequence[str | None], number: NDArray[np.int32]) -> NDArray[np.int32]:
     """Codes of the numbered texts; only those in use enter the pool."""
     codes = np.full(len(texts) + 1, -1, np.int32)
     for i in np.unique(number[number >= 0]).tolist():

@@ -4,6 +4,7 @@
 // and scalars occur thousands of times: each is looked up by its bytes, and its text is made once.
 #pragma once
 
+#include "layouts.h"
 #include "pools.h"
 
 #include <torch/csrc/profiler/collection.h>
@@ -220,30 +221,6 @@ class TreeColumns {
     ops.types.push_back(by_types_.code(dtypes_, types, [&] { return type_text(op); }));
     ops.concrete.push_back(concrete ? concrete_code(op) : -1);
     ops.layouts.push_back(strided ? -1 : types.code(layout_text(op.inputs_)));
-  }
-
-  // As torch names them: torch.strided, torch.sparse_coo.
-  static const char* layout_name(c10::Layout layout) {
-    switch (layout) {
-      case c10::Layout::Strided:
-        return "\"strided\"";
-      case c10::Layout::Sparse:
-        return "\"sparse_coo\"";
-      case c10::Layout::SparseCsr:
-        return "\"sparse_csr\"";
-      case c10::Layout::SparseCsc:
-        return "\"sparse_csc\"";
-      case c10::Layout::SparseBsr:
-        return "\"sparse_bsr\"";
-      case c10::Layout::SparseBsc:
-        return "\"sparse_bsc\"";
-      case c10::Layout::Mkldnn:
-        return "\"_mkldnn\"";
-      case c10::Layout::Jagged:
-        return "\"jagged\"";
-      default:
-        return "null";
-    }
   }
 
   static std::string layout_text(const std::vector<op_input_t>& inputs) {

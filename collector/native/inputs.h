@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <string>
 
+#include "layouts.h"
+
 namespace profsuite {
 
-// A word a value: kind, element type and number of dimensions (or of tensors, for a list), then the
+// A word a value: kind, element type, layout and number of dimensions (or of tensors, for a list), then the
 // dimensions.  The kinds are those that Kineto tells apart.
 enum class Input : uint64_t { OTHER, TENSOR, SCALAR, TENSOR_LIST, SCALAR_LIST };
 
@@ -52,8 +54,8 @@ class Packer {
     ++count_;
   }
 
-  void put(Input kind, uint64_t type, uint64_t num) {
-    put(static_cast<uint64_t>(kind) | type << 8 | num << 32);
+  void put(Input kind, uint64_t type, uint64_t num, uint64_t layout = 0) {
+    put(static_cast<uint64_t>(kind) | type << 8 | layout << 16 | num << 32);
   }
 
   void add(const at::Tensor& tensor) {
@@ -62,7 +64,7 @@ class Packer {
       return;
     }
     const c10::IntArrayRef sizes = tensor.sizes();
-    put(Input::TENSOR, static_cast<uint64_t>(tensor.scalar_type()), sizes.size());
+    put(Input::TENSOR, static_cast<uint64_t>(tensor.scalar_type()), sizes.size(), static_cast<uint8_t>(tensor.layout()));
     for (const int64_t size : sizes) {
       put(static_cast<uint64_t>(size));
     }
@@ -86,21 +88,25 @@ class Packer {
   uint64_t words_[CAPACITY];
 };
 
-// Packed words back to Kineto's texts: [[8, 8], []] and ["float", "Scalar"].
+// Packed words back to Kineto's texts: [[8, 8], []] and ["float", "Scalar"]; the layouts likewise, "" where all tensors
+// are strided.
 class Unpacker {
  public:
   explicit Unpacker(const std::vector<uint64_t>& words) : words_(words) {
     while (at_ < words_.size()) {
       dims += dims.size() > 1 ? ", " : "";
       types += types.size() > 1 ? ", " : "";
+      layouts += layouts.size() > 1 ? ", " : "";
       value();
     }
     dims += "]";
     types += "]";
+    layouts = strided_ ? "" : layouts + "]";
   }
 
   std::string dims = "[";
   std::string types = "[";
+  std::string layouts = "[";
 
  private:
   void value() {
@@ -115,11 +121,14 @@ class Unpacker {
       case Input::TENSOR_LIST: {
         ++at_;
         dims += "[";
+        layouts += "[";
         for (uint64_t i = 0; i < word >> 32; ++i) {
           dims += i > 0 ? ", " : "";
+          layouts += i > 0 ? ", " : "";
           tensor();
         }
         dims += "]";
+        layouts += "]";
         types += "\"TensorList\"";
         return;
       }
@@ -134,11 +143,17 @@ class Unpacker {
         break;
     }
     dims += "[]";
+    layouts += "null";
     ++at_;
   }
 
   void tensor() { // one without sizes is a word of kind OTHER, whose number of dimensions is 0
-    const uint64_t rank = words_[at_++] >> 32;
+    const uint64_t word = words_[at_++];
+    const uint64_t rank = word >> 32;
+    const auto layout = static_cast<c10::Layout>((word >> 16) & 0xFF);
+    const bool known = static_cast<Input>(word & 0xFF) == Input::TENSOR;
+    layouts += known ? layout_name(layout) : "null";
+    strided_ &= !known || layout == c10::Layout::Strided;
     dims += "[";
     for (uint64_t i = 0; i < rank; ++i) {
       dims += (i > 0 ? ", " : "") + std::to_string(static_cast<int64_t>(words_[at_++]));
@@ -148,6 +163,7 @@ class Unpacker {
 
   const std::vector<uint64_t>& words_;
   size_t at_ = 0;
+  bool strided_ = true;
 };
 
 } // namespace profsuite

@@ -14,7 +14,7 @@ struct Taken {
   std::vector<int32_t> thread, name, inputs, collective;
   std::vector<int8_t> user, async;
   std::vector<std::string> names;
-  std::vector<std::string> dims, types;
+  std::vector<std::string> dims, types, layouts;
   std::vector<profsuite::Collective> collectives;
   std::vector<int64_t> thread_index;
   std::vector<profsuite::Thread> threads;
@@ -71,6 +71,7 @@ void fill(Taken& out, Session& session, profsuite::Rows& rows, bool last) {
     const profsuite::Unpacker text(signature->words);
     out.dims.push_back(text.dims);
     out.types.push_back(text.types);
+    out.layouts.push_back(text.layouts);
   }
 }
 
@@ -207,7 +208,7 @@ PyObject* to_python(const Taken& t) {
   const bool done = set(d, "ts", t.ts) && set(d, "dur", t.dur) && set(d, "sequence", t.sequence) &&
       set(d, "forward_thread", t.forward_thread) && set(d, "thread", t.thread) && set(d, "name", t.name) &&
       set(d, "inputs", t.inputs) && set(d, "user", t.user) && set(d, "async", t.async) && set(d, "names", t.names) &&
-      set(d, "dims", t.dims) && set(d, "types", t.types) && set(d, "collective_row", t.collective) &&
+      set(d, "dims", t.dims) && set(d, "types", t.types) && set(d, "layouts", t.layouts) && set(d, "collective_row", t.collective) &&
       set(d, "collectives", collective_list(t.collectives)) && set(d, "threads", thread_list(t)) &&
       set(d, "open", PyLong_FromLongLong(t.open)) && set(d, "overruns", PyLong_FromLongLong(t.overruns)) &&
       set(d, "over_limit", PyLong_FromLongLong(t.over_limit)) &&

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from profsuite.cli.analyze import command
+from profsuite.cli.app import app
 from profsuite.exporters.figures import page as figures
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not figures.is_available(), reason="plotly is no
 def report(tmp_path, *args):
     """A page written by ``profsuite analyze``."""
     path = tmp_path / "report.html"
-    outcome = CliRunner().invoke(command, [*map(str, args), "--format", "html", "--output", str(path)])
+    outcome = CliRunner().invoke(app, ["analyze", *map(str, args), "--format", "html", "--output", str(path)])
     assert outcome.exit_code == 0, outcome.output
     return path
 

@@ -218,4 +218,4 @@ def test_doctor_builds(compiler) -> None:
     code = "from profsuite.cli import main; import sys; sys.argv = ['profsuite', 'doctor', '--build']; main()"
     done = subprocess.run([command[0], "-c", code], capture_output=True, text=True, env=os.environ)
     assert "the recorder extension could not be built: x.h:1: error: never" in done.stderr
-    assert "recorder   not in use: the recorder extension could not be built" in done.stdout
+    assert "recorder    not in use: the recorder extension could not be built" in done.stdout

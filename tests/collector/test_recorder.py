@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,20 @@ def test_same_ops_as_torch_profiler(recorder: Recorder, tmp_path: Path) -> None:
     assert numbers[0] == numbers[1]
     forward = [frame.forward_op_id.notna().sum() for frame in both]
     assert forward[0] == forward[1] > 0
+
+
+def test_layouts_of_sparse_inputs(recorder: Recorder) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "in beta state"
+        sparse = torch.eye(8).to_sparse_csr()
+    dense = torch.ones(8, 8)
+    recorder.start(shapes=True)
+    torch.mm(sparse, dense)
+    torch.mm(dense, dense)
+    torch.cat([dense, dense])
+    frame = ops(read(recorder.stop()))
+    layouts = frame[frame.name.isin(["aten::mm", "aten::cat"])].sort_values("ts").input_layouts.astype(object)
+    assert layouts.fillna("").tolist() == ['["sparse_csr", "strided"]', "", ""]
 
 
 def test_times_lie_where_they_happened(recorder: Recorder) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from click.testing import CliRunner
 
-from profsuite.cli.doctor import command
+from profsuite.cli.app import app
 from profsuite.collector.cupti import engine, library
 
 
 def test_doctor_says_what_is_missing(environment, monkeypatch):
     monkeypatch.setattr(engine, "available", lambda: "no NVIDIA driver (libcuda.so.1 cannot be opened)")
-    said = CliRunner().invoke(command).output
-    assert "cupti      not in use: no NVIDIA driver (libcuda.so.1 cannot be opened)\n" in said
+    said = CliRunner().invoke(app, ["doctor"]).output
+    assert "cupti       not in use: no NVIDIA driver (libcuda.so.1 cannot be opened)\n" in said
 
 
 def test_doctor_says_what_is_there(environment, monkeypatch, simulator_path):
