@@ -20,14 +20,24 @@ if TYPE_CHECKING:
     Item = Trace | str | os.PathLike[str]
 
 
+ENDPOINTS = ("http://", "https://")
+"""What the addresses of collectors begin with."""
+
+
 def export(item: Item | Sequence[Item], path: str | os.PathLike[str], to: str | None = None, **options: Any) -> Path:
     """Write a trace, or the file or run folder of one, as ``path``; returns the path.
 
     ``to`` names the format (docs/formats.md lists them), by default that of the path's ending; ``.gz`` and
-    ``.zst`` after it compress.  A sequence is a job's ranks, for formats that take several.  ``options`` are
+    ``.zst`` after it compress.  An ``http://`` address is an OpenTelemetry collector's: the trace is sent there.
+    A sequence is a job's ranks, for formats that take several.  ``options`` are
     those of ``profsuite.load``, for paths.  ``ProfsuiteError`` if there is no such format or the path cannot
     be written, ``TraceError`` and ``SelectionError`` as of ``load``.
     """
+    if to in (None, "otlp") and os.fspath(path).startswith(ENDPOINTS):
+        from profsuite.exporters.otlp import send
+
+        send(source_of(item, **options), os.fspath(path))
+        return Path(path)
     form = format_of(os.fspath(path)) if to is None else format_called(to)
     write(form, source_of(item, **options), Path(path))
     return Path(path)

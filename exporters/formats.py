@@ -52,6 +52,23 @@ FORMATS: Final[dict[str, str]] = {
     "arrow": "profsuite.exporters.arrow",
     "chrome": "profsuite.exporters.chrome",
     "perfetto": "profsuite.exporters.perfetto",
+    "speedscope": "profsuite.exporters.speedscope",
+    "collapsed": "profsuite.exporters.collapsed",
+    "collapsed-device": "profsuite.exporters.collapsed_device",
+    "collapsed-memory": "profsuite.exporters.collapsed_memory",
+    "pprof": "profsuite.exporters.pprof",
+    "csv": "profsuite.exporters.csv_tables",
+    "sqlite": "profsuite.exporters.sqlite",
+    "duckdb": "profsuite.exporters.duckdb",
+    "prometheus": "profsuite.exporters.prometheus",
+    "openmetrics": "profsuite.exporters.openmetrics",
+    "otlp": "profsuite.exporters.otlp",
+    "tensorboard": "profsuite.exporters.tensorboard",
+    "memory-snapshot": "profsuite.exporters.memory_snapshot",
+    "html": "profsuite.exporters.html",
+    "markdown": "profsuite.exporters.markdown",
+    "json": "profsuite.exporters.json",
+    "junit": "profsuite.exporters.junit",
 }
 """Name -> module; ``profsuite.cli.convert`` lists the same names."""
 

@@ -19,6 +19,7 @@ from profsuite.exporters.figures.time import device_figure, idle_figure, step_fi
 from profsuite.exporters.figures.work import kernel_figure, op_figure, path_figure, saving_figure
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.report_format import ReportFormat
 from profsuite.exporters.sections import document
 from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.sections.words import PAGE
@@ -222,3 +223,6 @@ def _name(name: Name) -> str:
     if full == short:
         return escape(full)
     return f"<details><summary>{escape(short)}</summary>{escape(full)}</details>"
+
+
+FORMAT = ReportFormat("html", ".html", "The report as one HTML page.", render, render_ranks)

@@ -10,6 +10,7 @@ import msgspec
 from profsuite.analyzers.job.report import JobReport
 from profsuite.analyzers.report import REPORT_VERSION, Report
 from profsuite.exporters.ranks import Unreadable
+from profsuite.exporters.report_format import ReportFormat
 
 
 class RankReports(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,3 +73,8 @@ def _value(key: str, value: object) -> object:
             return f"#/$defs/{value.rsplit('/', 1)[1]}"
         return cleandoc(value) if key == "description" else value
     return _local(value)
+
+
+FORMAT = ReportFormat(
+    "json", ".report.json", "The report's fields as JSON, as profsuite analyze writes them.", render, render_ranks
+)

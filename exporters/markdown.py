@@ -10,6 +10,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.names import shorten
 from profsuite.exporters.ranks import Unreadable, chosen, rank_lines, ranks_table, ranks_title
+from profsuite.exporters.report_format import ReportFormat
 from profsuite.exporters.sections import document
 from profsuite.exporters.sections.job import job_advice, job_sections, job_verdict
 from profsuite.exporters.units import percent
@@ -143,3 +144,6 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, Name):
         return code(shorten(cell.text, NAME_WIDTH)) if cell.text else ""
     return escape(cell)
+
+
+FORMAT = ReportFormat("markdown", ".md", "The report as Markdown.", render, render_ranks)

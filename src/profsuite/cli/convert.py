@@ -10,18 +10,46 @@ import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
 
-FORMATS = ("parquet", "arrow", "chrome", "perfetto")
+FORMATS = (
+    "parquet",
+    "arrow",
+    "chrome",
+    "perfetto",
+    "speedscope",
+    "collapsed",
+    "collapsed-device",
+    "collapsed-memory",
+    "pprof",
+    "csv",
+    "sqlite",
+    "duckdb",
+    "prometheus",
+    "openmetrics",
+    "otlp",
+    "tensorboard",
+    "memory-snapshot",
+    "html",
+    "markdown",
+    "json",
+    "junit",
+)
 """``profsuite.exporters.formats.FORMATS``, which is not imported for ``--help``."""
 
 EXAMPLES = examples(
     "profsuite convert trace.json.gz --output tables",
     "profsuite convert run/ --rank 0 --output rank0 --to arrow",
+    "profsuite convert run/ --output http://localhost:4318 --to otlp",
 )
 
 
 @click.command("convert", epilog=EXAMPLES)
 @click.argument("path", metavar="PATH")
-@click.option("-o", "--output", metavar="PATH", help="File or folder to write to; by default named after the input.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="File or folder to write to, or a collector's address; by default named after the input.",
+)
 @click.option(
     "--to",
     "form",
@@ -41,18 +69,21 @@ def command(
     """
     from profsuite.cli.loading import expand, load_one, only, stream_one
     from profsuite.errors import ProfsuiteError
-    from profsuite.exporters.export import write
+    from profsuite.exporters.export import ENDPOINTS, write
     from profsuite.exporters.formats import format_called, format_of
     from profsuite.exporters.source import Source
 
+    endpoint = output if output is not None and form in (None, "otlp") and output.startswith(ENDPOINTS) else None
     if form is not None:
         to = format_called(form)
+    elif endpoint is not None:
+        to = format_called("otlp")
     elif output is not None and "." in os.path.basename(output) and not Path(output).is_dir():  # noqa: PTH119
         to = format_of(output)
     else:
         to = format_called("parquet")
     target = Path(output if output is not None else named_after(path, to.suffix or f".{to.name}"))
-    if target.exists() and not force:
+    if endpoint is None and target.exists() and not force:
         if to.suffix:
             raise ProfsuiteError(f"{target}: exists; choose another, or --force")
         if not target.is_dir() or any(target.iterdir()):
@@ -67,8 +98,12 @@ def command(
         lambda name: stream_one(by_path[name], **streaming),
         selected,
     )
-    written = write(to, source, target)
-    click.echo(f"{target}: {written}", err=True)
+    if endpoint is not None:
+        from profsuite.exporters.otlp import send
+
+        click.echo(f"{endpoint}: {send(source, endpoint)}", err=True)
+    else:
+        click.echo(f"{target}: {write(to, source, target)}", err=True)
 
 
 def named_after(path: str, suffix: str) -> str:

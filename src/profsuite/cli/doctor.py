@@ -16,6 +16,7 @@ EXTRAS = {
     "isal": ("fast", "reads .gz about three times as fast"),
     "duckdb": ("query", "profsuite query"),
     "distributed": ("distributed", "profsuite analyze --scheduler"),
+    "tensorboard": ("tensorboard", "profsuite convert --to tensorboard"),
     "torch": ("torch", "recording"),
 }
 
