@@ -6,6 +6,8 @@ type or meaning.
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -130,6 +132,8 @@ def analyze(
 def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report:
     """The report on an analysis; the sections in ``only``, all by default."""
     trace, wanted = analysis.trace, set(SECTIONS if only is None else only)
+    if trace.num_rows("slice") >= MANY_SLICES:
+        _ahead(analysis, wanted)
     return Report(
         schema_version=REPORT_VERSION,
         source=trace.info.source,
@@ -150,6 +154,34 @@ def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report
         memory=analysis.memory if "memory" in wanted else None,
         health=tuple(HealthRow(**row) for row in trace.health.to_pylist()) if "health" in wanted else None,
     )
+
+
+MANY_SLICES = 200_000
+"""From this many slices on a second thread is worth its start."""
+
+
+def _ahead(analysis: Analysis, wanted: set[str]) -> None:
+    """Compute the replays, and then the memory, in another thread, while this one computes what does not need them.
+
+    What both need is computed first.  What goes wrong there goes wrong again, and is raised, where the value is used.
+    """
+    parts = [name for name, section in (("replays", "whatif"), ("memory", "memory")) if section in wanted]
+    if not parts:
+        return
+    for name in ("work", "timelines", "host"):
+        getattr(analysis, name)
+
+    def compute() -> None:
+        with suppress(Exception):
+            for name in parts:
+                getattr(analysis, name)
+
+    thread = threading.Thread(target=compute, name="profsuite-replay", daemon=True)
+    thread.start()
+    for name in ("breakdown", "idle", "steps", "ops", "kernels", "roofline", "attention", "sparse"):
+        if name in wanted or "findings" in wanted:
+            getattr(analysis, name)
+    thread.join()
 
 
 def trace_facts(trace: Trace) -> TraceFacts:
