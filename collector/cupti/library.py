@@ -133,7 +133,8 @@ _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hid
 
 def _target(headers: Path) -> Path:
     digest = hashlib.sha256(repr((_FLAGS, sys.platform, os.uname().machine)).encode())
-    for path in (SOURCE, RECORDS, *sorted(STUB.glob("*.h")), headers / "cupti_activity.h", headers / "cupti_version.h"):
+    stubs = sorted(STUB.rglob("*.h"))
+    for path in (SOURCE, RECORDS, *stubs, headers / "cupti_activity.h", headers / "cupti_version.h"):
         digest.update(path.read_bytes())
     return cache_folder().parent / "native" / f"cupti_engine-{digest.hexdigest()[:16]}.so"
 

@@ -12,9 +12,9 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """One browser for all tests."""
+    """One browser a module: as long as it is there, playwright's event loop runs, which other tests must not meet."""
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no browser here: Debian's package chromium")

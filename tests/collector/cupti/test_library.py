@@ -35,6 +35,7 @@ def touch(path):
 
 def test_headers_are_looked_for_in_order(nothing_installed, monkeypatch):
     tmp_path = nothing_installed
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(cuda=None)))
     system = Path("/usr/include/cupti_activity.h").is_file()
     assert library.find_headers() == (Path("/usr/include") if system else None)
     toolkit = touch(tmp_path / "toolkit/extras/CUPTI/include/cupti_activity.h")
