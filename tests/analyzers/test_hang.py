@@ -37,6 +37,7 @@ def work(rank, folder):
     else:
         hung.wait()
     dist.barrier()
+    dist.destroy_process_group()
 
 if __name__ == "__main__":
     mp.spawn(work, (sys.argv[1],), nprocs=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -282,19 +283,37 @@ def test_full_rings_lose_ops_and_say_so(recorder: Recorder) -> None:
     recorder.ring_bytes = 4096
     recorder.start()
     x = torch.ones(1)
-    with torch.profiler.record_function("outer"):
-        for _ in range(50_000):
+    # Room is kept for the end of every open span: 300 of them leave none, however fast the drain is.
+    with contextlib.ExitStack() as spans:
+        for _ in range(300):
+            spans.enter_context(torch.profiler.record_function("outer"))
+        for _ in range(1000):
             x.add_(x)
     raw = recorder.stop()
     trace = read(raw)
     frame = ops(trace)
     lost = {remark.kind: remark.count for remark in raw.remarks}
     assert set(lost) == {"overrun"}
-    assert lost["overrun"] > 0
-    # An op is recorded whole or not at all, and what contains it still does.
-    assert (frame.name == "aten::add_").sum() == 50_000 - lost["overrun"]
-    assert (frame[frame.name == "aten::add_"].parent == "outer").all()
+    outer = int((frame.name == "outer").sum())
+    assert 0 < outer < 300
+    assert not (frame.name == "aten::add_").any()
+    assert lost["overrun"] == 300 - outer + 1000
     assert "overrun" in trace.to_pandas("health").kind.tolist()
+
+
+def test_what_a_flood_of_ops_loses_is_counted(recorder: Recorder) -> None:
+    recorder.ring_bytes = 4096
+    recorder.start()
+    x = torch.ones(1)
+    with torch.profiler.record_function("outer"):
+        for _ in range(50_000):
+            x.add_(x)
+    raw = recorder.stop()
+    frame = ops(read(raw))
+    # A drain that keeps up loses none.  An op is recorded whole or not at all, and what contains it still does.
+    lost = sum(remark.count for remark in raw.remarks if remark.kind == "overrun")
+    assert (frame.name == "aten::add_").sum() == 50_000 - lost
+    assert (frame[frame.name == "aten::add_"].parent == "outer").all()
 
 
 def test_held_ops_are_bounded(recorder: Recorder) -> None:
