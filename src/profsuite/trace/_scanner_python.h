@@ -761,19 +761,44 @@ static Word snapshot_item(Unpickler *u, int key) {
     return found;
 }
 
-/* (first row, end) of each list of the history, None where it has no rows. */
+/* Append (first row, end) of each of n lists, None where it has no rows. */
+static int append_rows_of(Unpickler *u, PyObject *list, const Word *items, size_t n) {
+    int good = 1;
+    for (size_t i = 0; good && i < n; i++) {
+        const Container *c = W_TAG(items[i]) == W_LIST ? sn_container(u, items[i]) : NULL;
+        PyObject *pair = c && c->end >= 0 ? Py_BuildValue("LL", (long long)c->first, (long long)c->end)
+                                          : Py_NewRef(Py_None);
+        good = pair && PyList_Append(list, pair) == 0;
+        Py_XDECREF(pair);
+    }
+    return good;
+}
+
+/* The rows of each list of the history. */
 static PyObject *snapshot_traces(Unpickler *u) {
     Word w = snapshot_item(u, SK_DEVICE_TRACES);
     const Container *c = W_TAG(w) == W_LIST ? sn_container(u, w) : NULL;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && c && i < c->items.n; i++) {
-        Word item = VEC(c->items, Word)[i];
-        const Container *rows = W_TAG(item) == W_LIST ? sn_container(u, item) : NULL;
-        PyObject *pair = rows && rows->end >= 0 ? Py_BuildValue("LL", (long long)rows->first, (long long)rows->end)
-                                                : Py_NewRef(Py_None);
-        if (!pair || PyList_Append(list, pair) < 0) Py_CLEAR(list);
-        Py_XDECREF(pair);
-    }
+    if (list && c && !append_rows_of(u, list, VEC(c->items, Word), c->items.n)) Py_CLEAR(list);
+    return list;
+}
+
+/* Of a pickle that breaks off: the rows of the lists of the history that are whole; NULL without an error where the
+ * segments are not, or nothing of the history is known to come. */
+static PyObject *snapshot_whole_traces(Unpickler *u) {
+    const Word *w = VEC(u->stack, Word);
+    size_t n = u->stack.n, i = 0;
+    if (n == 1 && W_TAG(w[0]) == W_DICT) return snapshot_traces(u); /* all but the last byte is there */
+    while (i + 1 < n && w[i] != W_MAKE(W_TEXT, SK_SEGMENTS)) i++;
+    if (i + 2 >= n || (W_TAG(w[i + 1]) != W_LIST && W_TAG(w[i + 1]) != W_EMPTY)) return NULL;
+    if (w[i + 2] != W_MAKE(W_TEXT, SK_DEVICE_TRACES)) return NULL;
+    PyObject *list = PyList_New(0);
+    const Container *outer = i + 3 < n && W_TAG(w[i + 3]) == W_LIST ? sn_container(u, w[i + 3]) : NULL;
+    if (list && outer && !append_rows_of(u, list, VEC(outer->items, Word), outer->items.n)) Py_CLEAR(list);
+    size_t first = i + 4, end = first;
+    while (end < n && (W_TAG(w[end]) == W_LIST || W_TAG(w[end]) == W_EMPTY)) end++;
+    /* The last is not known to be whole. */
+    if (list && outer && end > first && !append_rows_of(u, list, w + first, end - first - 1)) Py_CLEAR(list);
     return list;
 }
 
@@ -813,11 +838,13 @@ static PyObject *snapshot_tables(Unpickler *u) {
 }
 
 static PyObject *snapshot_result(Unpickler *u) {
-    long long at = (long long)u->base + (long long)(u->early ? u->len : u->pos);
-    if (u->error[0]) return Py_BuildValue("sL", u->error, at);
+    long long at = (long long)u->base + (long long)u->pos;
+    PyObject *traces = u->error[0] ? (u->early ? snapshot_whole_traces(u) : NULL) : snapshot_traces(u);
+    if (!traces && PyErr_Occurred()) return NULL;
+    if (!traces) return Py_BuildValue("sL", u->error, at);
     Word segments = snapshot_item(u, SK_SEGMENTS);
-    int found = W_TAG(segments) == W_LIST || W_TAG(segments) == W_EMPTY;
-    PyObject *traces = snapshot_traces(u), *settings = traces ? snapshot_settings(u) : NULL;
+    int found = (u->error[0] && u->stack.n > 1) || W_TAG(segments) == W_LIST || W_TAG(segments) == W_EMPTY;
+    PyObject *settings = snapshot_settings(u);
     PyObject *tables = settings ? snapshot_tables(u) : NULL;
     Vec data = {(char *)u->texts.data, u->texts.size, 0};
     Vec offsets = {(char *)u->texts.offsets, u->texts.count + 1, 0};
@@ -826,8 +853,8 @@ static PyObject *snapshot_result(Unpickler *u) {
     PyObject *texts = vec_buffer(&data, 1), *starts = vec_buffer(&offsets, sizeof(size_t));
     PyObject *blocks_of = vec_buffer(&u->blocks_of, 4);
     if (tables && texts && starts && blocks_of)
-        return Py_BuildValue("OLNNNNNN", found ? Py_True : Py_False, at, tables, texts, starts, blocks_of, traces,
-                             settings);
+        return Py_BuildValue("OLNNNNNNs", found ? Py_True : Py_False, at, tables, texts, starts, blocks_of, traces,
+                             settings, u->error);
     Py_XDECREF(traces);
     Py_XDECREF(settings);
     Py_XDECREF(tables);

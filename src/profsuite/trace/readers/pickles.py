@@ -77,21 +77,30 @@ class Builder(Protocol):
     def claim(self, row: Row, number: int, listing: Listing) -> None:
         """The last ``number`` rows of a table belong to ``listing``."""
 
+    def rest(self, stack: list[Any]) -> Any:
+        """The value of a pickle that breaks off, from what is on its stack; None where nothing can be saved."""
+
 
 class Refused(Exception):  # noqa: N818 - the text of a TraceError, without the file
     """Why a pickle is not read further."""
 
 
-def read_pickle(name: str, chunks: Iterator[bytes], builder: Builder) -> tuple[Any, int]:
-    """The pickle's value and the bytes read; ``TraceError`` in one line for whatever is not plain data."""
+def read_pickle(name: str, chunks: Iterator[bytes], builder: Builder) -> tuple[Any, int, str]:
+    """The pickle's value, the bytes read, and why it breaks off ("" if it does not).
+
+    ``TraceError`` in one line for whatever is not plain data.
+    """
     machine = _Machine(chunks, builder)
     try:
-        return machine.run(), machine.at
+        return machine.run(), machine.at, ""
     except Refused as error:
         why = str(error)
     except (IndexError, struct.error):
         machine.all_read()
         why = "the pickle ends early, or is damaged: is the file whole?"
+        saved = builder.rest(machine.stack)
+        if saved is not None:
+            return saved, machine.at, why
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         why = f"a value does not fit a memory snapshot ({type(error).__name__}: {str(error)[:80]})"
     raise TraceError(f"{name}: at byte {machine.at:,}: {why}")
@@ -114,6 +123,7 @@ class _Machine:
         self._tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.ended = False
         self.buffer = b""
+        self.stack: list[Any] = []
 
     @property
     def at(self) -> int:
@@ -125,6 +135,7 @@ class _Machine:
 
     def _fill(self, position: int, wanted: int) -> int:
         """Read on until ``wanted`` bytes follow ``position``; the position in the new buffer."""
+        position = min(position, len(self.buffer))  # a number that is cut off has been stepped over
         parts, there = [self.buffer[position:]], len(self.buffer) - position
         self._base += position
         while there < wanted and not self.ended:
@@ -136,7 +147,7 @@ class _Machine:
         return 0
 
     def run(self) -> Any:
-        stack: list[Any] = []
+        stack = self.stack
         marks: list[int] = []
         memo: list[Any] = []
         push, remember = stack.append, memo.append

@@ -37,6 +37,9 @@ def read_snapshot(
 ) -> Snapshot:
     """Read a snapshot, plain or gzipped; ``TraceError`` in one line if it is none, is damaged, or holds code.
 
+    Of a pickle that breaks off in the history (the segments come first) the segments and the devices whose history is
+    whole are kept; ``Snapshot.fault`` says so.
+
     In C where the extension is built (``use_c``: True to insist, False to do without).  Memory: less than the file is
     large (benchmarks/).
     """
@@ -46,7 +49,7 @@ def read_snapshot(
         raise TraceError("the C extension is not built: profsuite doctor says why")
     with open_source(name, max_unpacked, magic=PICKLE) as source:
         found, num_bytes = read_rows(name, source.chunks()) if scan is None else _scanned(scan, name, source.chunks())
-        if source.fault:
+        if source.fault and not found.fault:
             raise TraceError(f"{name}: {source.fault}")
     return _snapshot(name, num_bytes, found)
 
@@ -67,7 +70,7 @@ def _scanned(scan: Any, name: str, chunks: Iterator[bytes]) -> tuple[Found, int]
         if why.startswith("opcode "):
             why = refused(int(why[7:]))
         raise TraceError(f"{name}: at byte {at:,}: {why}")
-    has_segments, at, tables, text, starts, blocks_of, traces, settings = result
+    has_segments, at, tables, text, starts, blocks_of, traces, settings, fault = result
     # No bytes are repaired here: the scanner has put U+FFFD where there was no UTF-8.
     ends = np.frombuffer(starts, np.uintp).astype(np.int64)
     buffers = [None, pa.py_buffer(cast("Any", ends)), pa.py_buffer(text)]
@@ -87,6 +90,7 @@ def _scanned(scan: Any, name: str, chunks: Iterator[bytes]) -> tuple[Found, int]
         has_segments=has_segments,
         traces=traces,
         settings=settings,
+        fault=fault,
     )
     return found, at
 
@@ -98,6 +102,14 @@ def _snapshot(name: str, num_bytes: int, found: Found) -> Snapshot:
             f"{name}: is no memory snapshot: it holds no segments (torch.cuda.memory._dump_snapshot writes one)"
         )
     num_entries, num_blocks = (_count(found, table) for table in ("entry", "block"))
+    fault = None
+    if found.fault:
+        kept = max((rows[1] for rows in found.traces if rows is not None), default=0)
+        fault = (
+            f"The file breaks off at byte {num_bytes:,}: the segments are whole, as is the history of the first "
+            f"{len(found.traces)} devices; {num_entries - kept:,} entries of an incomplete one are left out."
+        )
+        num_entries = kept
     device = np.full(num_entries, -1, np.int32)
     for ordinal, rows in enumerate(found.traces):
         if rows is not None:
@@ -105,10 +117,10 @@ def _snapshot(name: str, num_bytes: int, found: Found) -> Snapshot:
     if bool((np.diff(device, prepend=0) < 0).any()) or len(found.blocks_of) != num_blocks:
         raise TraceError(f"{name}: is no memory snapshot: it has entries or blocks that belong nowhere")
     tables = {table: _table(found, table) for table in ("segment", "annotation", "frame", "stack")}
-    tables["entry"] = _table(found, "entry", device=device)
+    tables["entry"] = _table(found, "entry", num_entries, device=device)
     tables["block"] = _table(found, "block", segment_id=found.blocks_of)
     known = {k: v for k, v in found.settings.items() if isinstance(k, str) and isinstance(v, str | int | float)}
-    return Snapshot(name, num_bytes, tables, {key: str(value) for key, value in known.items()})
+    return Snapshot(name, num_bytes, tables, {key: str(value) for key, value in known.items()}, fault)
 
 
 def _count(found: Found, table: str) -> int:
@@ -119,10 +131,11 @@ def _values(column: NDArray[Any] | Text) -> NDArray[Any]:
     return column.codes if isinstance(column, Text) else column
 
 
-def _table(found: Found, name: str, **told: Any) -> pa.Table:
-    columns, spec, rows = dict(told), SNAPSHOT_BY_NAME[name], _count(found, name)
+def _table(found: Found, name: str, num_rows: int | None = None, **told: Any) -> pa.Table:
+    columns, spec = dict(told), SNAPSHOT_BY_NAME[name]
+    rows = _count(found, name) if num_rows is None else num_rows
     for column, given in found.columns[name].items():
-        values = _values(given)
+        values = _values(given)[:rows]
         if rows and not len(values):
             columns[column] = pa.nulls(rows, cast("Any", spec.column(column).arrow_type()))
             continue

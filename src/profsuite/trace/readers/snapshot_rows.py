@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class Found:
     """What a pickle holds: columns by table, shorter than their table where the last rows have no value.
 
     ``blocks_of``: the row of ``segment`` of each block; ``traces``: (first, end) of each device's rows of ``entry``,
-    None for a device without; ``settings``: as written; ``has_segments``: whether it is a snapshot at all.
+    None for a device without; ``settings``: as written; ``has_segments``: whether it is a snapshot at all; ``fault``:
+    why the pickle breaks off, "" if it is whole: rows after the last of ``traces`` are then of an incomplete list.
     """
 
     columns: dict[str, dict[str, NDArray[Any] | Text]]
@@ -39,13 +40,14 @@ class Found:
     has_segments: bool
     traces: list[tuple[int, int] | None]
     settings: dict[Any, Any]
+    fault: str
 
 
 def read_rows(name: str, chunks: Iterator[bytes]) -> tuple[Found, int]:
     """The content of the pickle and the bytes read; ``TraceError`` as ``read_pickle``."""
     builder = _Columns()
-    value, num_bytes = read_pickle(name, chunks, builder)
-    return builder.found(value), num_bytes
+    value, num_bytes, fault = read_pickle(name, chunks, builder)
+    return builder.found(value, fault), num_bytes
 
 
 class _Stack(int):
@@ -278,8 +280,23 @@ class _Columns:
         columns["name"].append(pools["annotation", "name"].code(items.get("name")))
         columns["stage"].append(pools["annotation", "stage"].code(items.get("stage")))
 
+    def rest(self, stack: list[Any]) -> Any:
+        """The segments, and the lists of the history that are whole: the last on the stack may not be."""
+        if len(stack) == 1 and isinstance(stack[0], Mapping):
+            return stack[0]  # all but the last byte is there
+        at = stack.index("segments") if "segments" in stack else len(stack)
+        segments, key, outer = (*stack[at + 1 : at + 4], None, None, None)[:3]
+        if not isinstance(segments, Listing) or key != "device_traces":
+            return None
+        value, traces = Mapping(), Listing()
+        value.items = {"segments": segments, "device_traces": traces}
+        if isinstance(outer, Listing):
+            pending = list(takewhile(lambda item: isinstance(item, Listing), stack[at + 4 :]))
+            traces.items = [*outer.items, *pending[:-1]]
+        return value
+
     # ------------------------------------------------------------ the whole
-    def found(self, value: Any) -> Found:
+    def found(self, value: Any, fault: str) -> Found:
         """All of it, once everything is read."""
         top = value.items if isinstance(value, Mapping) else {"segments": value}  # memory_snapshot(): segments alone
         traces, settings = top.get("device_traces"), top.get("allocator_settings")
@@ -297,4 +314,5 @@ class _Columns:
             has_segments=isinstance(top.get("segments"), Listing),
             traces=[listing.rows if isinstance(listing, Listing) else None for listing in lists],
             settings=settings.items if isinstance(settings, Mapping) else {},
+            fault=fault,
         )
