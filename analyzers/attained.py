@@ -50,7 +50,7 @@ def attained(cost: Cost, count: int, device_ns: int | None, dtype: str | None, p
         for each in (cost.flops, cost.needed_flops, cost.num_bytes)
     )
     rated = dtype or ("fp64" if cost.dtype == "fp64" else "fp32")
-    compute = peaks.compute(rated) if peaks is not None else None
+    compute = None if peaks is None else peaks.compute(rated) if dtype is not None else peaks.vector(rated)
     bandwidth = peaks.bandwidth_bytes_per_s if peaks is not None else None
     compute_ns = None if needed is None or compute is None else 1e9 * needed / compute
     memory_ns = None if moved is None or bandwidth is None else 1e9 * moved / bandwidth
