@@ -21,10 +21,11 @@ class Attained(Struct, frozen=True, kw_only=True):
     """What some device time achieved; sums over all calls, null where it is not known.
 
     ``flops`` as ``torch.utils.flop_counter`` counts, ``needed_flops`` those that no kernel can leave out (less for
-    causal attention), ``num_bytes`` of all tensors, each once.  ``intensity`` = needed FLOPs / bytes.  ``bound_ns`` is
-    the least time that the peaks allow: max(needed FLOPs / peak, bytes / bandwidth), ``bound`` which of them that is,
-    ``dtype`` the format of the peak.  ``pct_of_roofline`` = bound / device time; null where that is above 100, and
-    ``beyond`` true: the data came from a cache, or the formula or the peak does not fit.
+    causal attention; of generated kernels those that are known at least), ``num_bytes`` of all tensors, each once.
+    ``intensity`` = needed FLOPs / bytes.  ``bound_ns`` is the least time that the peaks allow: max(needed FLOPs /
+    peak, bytes / bandwidth), ``bound`` which of them that is, ``dtype`` the format of the peak.  ``pct_of_roofline`` =
+    bound / device time; null where that is above 100, and ``beyond`` true: the data came from a cache, or the formula
+    or the peak does not fit.
     """
 
     flops: int | None
