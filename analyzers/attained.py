@@ -22,10 +22,10 @@ class Attained(Struct, frozen=True, kw_only=True):
 
     ``flops`` as ``torch.utils.flop_counter`` counts, ``needed_flops`` those that no kernel can leave out (less for
     causal attention; of generated kernels those that are known at least), ``num_bytes`` of all tensors, each once.
-    ``intensity`` = needed FLOPs / bytes.  ``bound_ns`` is the least time that the peaks allow: max(needed FLOPs /
-    peak, bytes / bandwidth), ``bound`` which of them that is, ``dtype`` the format of the peak.  ``pct_of_roofline`` =
-    bound / device time; null where that is above 100, and ``beyond`` true: the data came from a cache, or the formula
-    or the peak does not fit.
+    ``intensity`` = needed FLOPs / bytes, null like the rate where ``flops`` is.  ``bound_ns`` is the least time that
+    the peaks allow: max(needed FLOPs / peak, bytes / bandwidth), ``bound`` which of them that is, ``dtype`` the format
+    of the peak.  ``pct_of_roofline`` = bound / device time; null where that is above 100, and ``beyond`` true: the
+    data came from a cache, or the formula or the peak does not fit.
     """
 
     flops: int | None
@@ -104,14 +104,15 @@ def _measured(
     device_ns: int | None,
 ) -> Attained:
     share = 100 * bound_ns / device_ns if bound_ns is not None and device_ns else None
+    exact = flops is not None  # what is only known at least makes no rate
     return Attained(
         flops=flops,
         needed_flops=needed,
         num_bytes=moved,
         dtype=dtype,
-        flops_per_s=1e9 * needed / device_ns if needed is not None and device_ns else None,
+        flops_per_s=1e9 * needed / device_ns if exact and needed is not None and device_ns else None,
         bytes_per_s=1e9 * moved / device_ns if moved is not None and device_ns else None,
-        intensity=needed / moved if needed is not None and moved else None,
+        intensity=needed / moved if exact and needed is not None and moved else None,
         bound=bound,
         bound_ns=bound_ns,
         pct_of_roofline=share if share is not None and share <= 100 else None,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from profsuite.analyzers.costs.call import OpCall, Tensor
 from profsuite.analyzers.costs.registry import Cost, Formula, bytes_of, dtype_name, formula, require, total_bytes
 
@@ -14,9 +12,6 @@ Window = tuple[int, int]
 
 EVERYTHING: Window = (-1, -1)
 """A window that leaves all keys: how many before a query and after it count, -1 for all."""
-
-LONGEST = 2**24
-"""Windows of longer sequences are not counted: a damaged shape."""
 
 
 def attention_cost(
@@ -75,18 +70,17 @@ def seen_pairs(sq: int, sk: int, window: Window, aligned_at_end: bool) -> int:
     Query i is at key i, or where the ends are aligned at key i + sk - sq.
     """
     before, after = window
-    if before < 0 and after < 0:
-        return sq * sk
-    if before < 0 and after == 0:
-        full = min(sq, sk)
-        if aligned_at_end:
-            return full * sk - full * (full - 1) // 2
-        return full * (full + 1) // 2 + (sq - full) * sk
-    require(sq <= LONGEST)
-    at = np.arange(sq, dtype=np.int64) + (sk - sq if aligned_at_end else 0)
-    first = np.maximum(at - before, 0) if before >= 0 else np.zeros(sq, np.int64)
-    last = np.minimum(at + after, sk - 1) if after >= 0 else np.full(sq, sk - 1, np.int64)
-    return int(np.maximum(last - first + 1, 0).sum())
+    first = sk - sq if aligned_at_end else 0
+    up_to_last = sq * sk if after < 0 else _sum_of_clamped(first + after + 1, sq, sk)
+    return up_to_last - (0 if before < 0 else _sum_of_clamped(first - before, sq, sk))
+
+
+def _sum_of_clamped(first: int, count: int, most: int) -> int:
+    """The sum of the ``count`` integers from ``first`` on, each clamped to 0 ... ``most``."""
+    last = first + count - 1
+    low, high = max(first, 1), min(last, most)
+    inside = (low + high) * (high - low + 1) // 2 if low <= high else 0
+    return inside + most * max(last - max(first - 1, most), 0)
 
 
 def window_at(call: OpCall, position: int) -> Window:
