@@ -101,6 +101,7 @@ def assemble(
         "collective": _collective_table(raw),
         "sync": _sync_table(raw),
         "python_call": _python_table(raw),
+        "xla_op": _xla_table(raw),
         **_event_tables(raw),
         "memory_event": _memory_table(raw),
         "compile_event": _compile_table(raw),
@@ -283,6 +284,29 @@ def _python_table(raw: RawTrace) -> pa.Table:
             "python_id": group["id"],
             "python_parent_id": caller,
             "python_module_id": group["module"],
+        },
+    )
+
+
+def _xla_table(raw: RawTrace) -> pa.Table:
+    group, pool = raw.groups["xla"], raw.pools["misc"]
+    return build_table(
+        "xla_op",
+        {
+            "slice_id": group["row"],
+            "hlo_op": Text(group["hlo_op"], pool),
+            "hlo_opcode": Text(group["opcode"], pool),
+            "hlo_module": Text(group["module"], pool),
+            "hlo_category": Text(group["category"], pool),
+            "framework_op": Text(group["framework_op"], pool),
+            "kernel_details": Text(group["kernel_details"], pool),
+            "transfer_details": Text(group["transfer_details"], pool),
+            "step_number": group["step"],
+            "program_id": group["program"],
+            "run_id": group["run"],
+            "device": known_device(group["device"]),
+            "flops": group["flops"],
+            "bytes_accessed": group["bytes"],
         },
     )
 

@@ -278,6 +278,16 @@ class TableBatches:
         )
 
     @cached_property
+    def _xla(self) -> Columns:
+        columns = self._taken(
+            "xla_op", row="slice_id", hlo_op="hlo_op", opcode="hlo_opcode", module="hlo_module",
+            category="hlo_category", framework_op="framework_op", kernel_details="kernel_details",
+            transfer_details="transfer_details", step="step_number", program="program_id", run="run_id",
+            device="device", flops="flops", bytes="bytes_accessed",
+        )  # fmt: skip
+        return {**columns, "device": _wide(cast("NDArray[Any]", columns["device"]))}
+
+    @cached_property
     def _compile(self) -> Columns:
         return self._taken(
             "compile_event", ts="ts", dur="dur", kind="kind", frame="frame_id", frame_compile="frame_compile_id",
