@@ -26,7 +26,8 @@ from profsuite.trace.relations import (
     truncated_steps,
 )
 from profsuite.trace.spans import close_spans
-from profsuite.trace.tracks import describe_tracks, known_device, known_stream
+from profsuite.trace.tracks import describe_tracks, known_device, known_stream, metadata_names
+from profsuite.trace.xla import describe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +52,8 @@ def assemble(
     if (marks := find_marks(raw.header, raw.tracks)) is not None:
         raw = marks.restore(raw)
         info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
+    names = metadata_names(raw)
+    raw = describe(raw, names["process_name"], names["thread_name"])
     group = raw.groups["slice"]
     dur, unclosed, remarks = close_spans(group, raw.groups["end"])
     roles = category_roles(raw.pools["category"].to_pylist())
@@ -72,7 +75,8 @@ def assemble(
     )
     work, launch = find_launches(slices, raw.groups["flow"], raw.pools["category"])
     op = find_ops(slices, work, launch)
-    steps = find_steps(slices)
+    marked = raw.groups["xla"]["step"] != NULL_INT64
+    steps = find_steps(slices, raw.groups["xla"]["row"][marked], raw.groups["xla"]["step"][marked])
     step = assign_steps(slices, steps, work, launch)
     broken_off = any(remark.kind == "truncated" for remark in raw.remarks)
     truncated = truncated_steps(slices, steps, step, unclosed, broken_off)
