@@ -53,7 +53,9 @@ def assemble(
         raw = marks.restore(raw)
         info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
     names = metadata_names(raw)
-    raw = describe(raw, names["process_name"], names["thread_name"])
+    described = describe(raw, names["process_name"], names["thread_name"])
+    info = replace(info, num_events=info.num_events + described.num_events - raw.num_events)
+    raw = described
     group = raw.groups["slice"]
     dur, unclosed, remarks = close_spans(group, raw.groups["end"])
     roles = category_roles(raw.pools["category"].to_pylist())

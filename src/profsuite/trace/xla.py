@@ -132,7 +132,21 @@ def describe(raw: RawTrace, process: Sequence[str | None], thread: Sequence[str 
     _steps(trace)
     trace.categorise(trace.rows(_DERIVED), "gpu_user_annotation")
     pools = {**raw.pools, **{pool: strings(words) for pool, words in trace.pools.items()}}
-    return replace(raw, groups=trace.groups, pools=pools, tracks=trace.tracks)
+    return _without_end(replace(raw, groups=trace.groups, pools=pools, tracks=trace.tracks))
+
+
+_SHORTEST_EVENT: Final = len('{"ph":"M"}')
+
+
+def _without_end(raw: RawTrace) -> RawTrace:
+    """The trace without the remark on ``{}``, which XLA puts after its last event: too near the end to be an event."""
+    dropped = [each for each in raw.remarks if each.kind == "dropped"]
+    if len(dropped) != 1 or dropped[0].count != 1 or dropped[0].byte_offset is None:
+        return raw
+    if raw.num_bytes - dropped[0].byte_offset >= _SHORTEST_EVENT:
+        return raw
+    remarks = [each for each in raw.remarks if each is not dropped[0]]
+    return replace(raw, remarks=remarks, num_events=raw.num_events - 1)
 
 
 _CHANGED: Final = ("name", "category", "collective", "misc", "meta_name", "meta_key", "meta_value")
