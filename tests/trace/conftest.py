@@ -101,16 +101,16 @@ def varint(value):
 
 def proto(*fields):
     """A message of (number, value): an int becomes a varint, text and bytes themselves, a float a double."""
-    out = b""
+    out = []
     for number, value in fields:
         if isinstance(value, float):
-            out += varint(number << 3 | 1) + struct.pack("<d", value)
+            out.append(varint(number << 3 | 1) + struct.pack("<d", value))
         elif isinstance(value, int):
-            out += varint(number << 3) + varint(value)
+            out.append(varint(number << 3) + varint(value))
         else:
             data = value.encode() if isinstance(value, str) else value
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
+            out.append(varint(number << 3 | 2) + varint(len(data)) + data)
+    return b"".join(out)
 
 
 class _Names(dict):

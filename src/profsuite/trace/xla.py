@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from profsuite.trace.columns import gather, null_of, strings
+from profsuite.trace.joins import distinct
 from profsuite.trace.readers.fields import NULL_INT64
 from profsuite.trace.readers.hlo import base_name, collective_of, half_of
 from profsuite.trace.tracks import DEVICE_PLANE
@@ -209,9 +210,9 @@ def _cpu_instructions(trace: _Trace) -> None:
     ordinal = trace.xla("device", rows)
     ordinal = np.where((ordinal < 0) | (ordinal > 9999), 0, ordinal)
     old = slices["track"][rows]
-    pairs, which = np.unique(np.stack((ordinal, old.astype(np.int64))), axis=1, return_inverse=True)
-    new = np.array([_add_track(trace, f"/device:CPU:{n}", trace.thread[t], t, n, _OPS) for n, t in pairs.T.tolist()])
-    slices["track"][rows] = new[which.ravel()]
+    pairs, which = distinct(ordinal, old)
+    new = np.array([_add_track(trace, f"/device:CPU:{n}", trace.thread[t], t, n, _OPS) for n, t in pairs.tolist()])
+    slices["track"][rows] = new[which]
 
 
 def _add_track(trace: _Trace, process: str, thread: str, like: int, device: int, line: int) -> int:
@@ -296,15 +297,15 @@ def _opcodes(trace: _Trace, rows: NDArray[np.intp]) -> tuple[list[str], NDArray[
     """Distinct opcodes, and the one of each slice: of its module, else what its own name begins with."""
     known, op = trace.xla("opcode", rows), trace.xla("hlo_op", rows)
     name = trace.groups["slice"]["name"][rows]
-    keys, which = np.unique(np.stack((known, op, name)), axis=1, return_inverse=True)
+    keys, which = distinct(known, op, name)
     misc, names = trace.pools["misc"], trace.pools["name"]
     words = []
-    for code, hlo_op, own in keys.T.tolist():
+    for code, hlo_op, own in keys.tolist():
         if code >= 0:
             words.append(misc[code])
         else:
             words.append(base_name(misc[hlo_op] if hlo_op >= 0 else names[own] if own >= 0 else ""))
-    return words, which.ravel()
+    return words, which
 
 
 def _halves(
@@ -350,10 +351,10 @@ def _halves(
 def _names(trace: _Trace, rows: NDArray[np.intp]) -> tuple[list[str], NDArray[np.intp]]:
     """Distinct names of instructions, and the one of each slice."""
     op, name = trace.xla("hlo_op", rows), trace.groups["slice"]["name"][rows]
-    keys, which = np.unique(np.stack((op, name)), axis=1, return_inverse=True)
+    keys, which = distinct(op, name)
     misc, names = trace.pools["misc"], trace.pools["name"]
-    words = [misc[code] if code >= 0 else names[own] if own >= 0 else "" for code, own in keys.T.tolist()]
-    return words, which.ravel()
+    words = [misc[code] if code >= 0 else names[own] if own >= 0 else "" for code, own in keys.tolist()]
+    return words, which
 
 
 def _span(trace: _Trace, start: NDArray[np.intp], done: NDArray[np.intp]) -> None:

@@ -92,6 +92,25 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
             raise BrokenOffError(f"no field at byte {at}")
 
 
+def runs(data: bytes, at: int, end: int, tag: int, starts: list[int], stops: list[int]) -> int:
+    """Note where the messages under a tag of one byte lie, up to the first other field or break; returns its place."""
+    start, stop = starts.append, stops.append
+    while at < end - 1 and data[at] == tag:
+        begin = at + 2
+        size = data[at + 1]
+        if size >= 128:
+            try:
+                size, begin = varint(data, at + 1, end)
+            except BrokenOffError:
+                return at
+        if size > end - begin:
+            return at
+        at = begin + size
+        start(begin)
+        stop(at)
+    return at
+
+
 def packed(data: bytes, field: Field) -> list[int]:
     """The numbers of a repeated field, packed or single; those before a break."""
     if field.wire == VARINT:

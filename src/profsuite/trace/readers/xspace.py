@@ -15,12 +15,13 @@ import numpy as np
 
 from profsuite.errors import TraceError
 from profsuite.trace.columns import strings
+from profsuite.trace.joins import distinct
 from profsuite.trace.readers import hlo
 from profsuite.trace.readers.columns import Columns
 from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_CODE, NULL_INT64, POOLS
 from profsuite.trace.readers.raw import RawTrace
 from profsuite.trace.readers.wire import (
-    BYTES, FIXED64, PADDING, VARINT, BrokenOffError, Field, fields, messages, signed, varint,
+    BYTES, FIXED64, PADDING, VARINT, BrokenOffError, Field, fields, messages, runs, signed, varint,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ LARGEST: Final = 2**31 - 1
 """Bytes of a protobuf message, by its definition."""
 
 FARTHEST_PS: Final = 2**62
+_EVENT: Final = 0x22
+"""The tag of a line's events."""
 METADATA_PLANE: Final = "/host:metadata"
 TASK_PLANE: Final = "Task Environment"
 _STATS: Final = {key: (group, name) for key, group, name, _ in ARGS if group == "xla" or key == "correlation_id"}
@@ -305,12 +308,18 @@ class _Reader:
         name = shown = ""
         starts: list[int] = []
         stops: list[int] = []
-        for each in self._fields(whole.start, whole.stop):
-            if each.number == 4 and each.wire == BYTES:
-                if each.whole:
-                    starts.append(each.start)
-                    stops.append(each.stop)
-            elif each.wire == VARINT and each.number in (1, 3, 10):
+        at = whole.start
+        while at < whole.stop:
+            at = runs(self.data, at, whole.stop, _EVENT, starts, stops)
+            if at >= whole.stop:
+                break
+            # Another field than an event, or a break.
+            each = next(self._fields(at, whole.stop), None)
+            if each is None or not each.whole:
+                self.columns.remark("truncated", whole.stop)
+                break
+            at = each.stop
+            if each.wire == VARINT and each.number in (1, 3, 10):
                 value = signed(each.value)
                 if each.number == 1:
                     ident = value
@@ -445,12 +454,11 @@ class _Reader:
         ops, none = columns["hlo_op"], np.full(num, NULL_INT64, np.int64)
         program = columns.get("program", none)
         module = columns.get("module", np.full(num, NULL_CODE, np.int32))
-        keys, which = np.unique(np.stack((program, module.astype(np.int64), ops.astype(np.int64))), axis=1,
-                                return_inverse=True)  # fmt: skip
+        keys, which = distinct(program, module, ops)
         words, pool = list(self.columns.pools["misc"]), self.columns.pools["misc"]
-        opcode = np.full(keys.shape[1], NULL_CODE, np.int32)
-        facts: list[dict[str, int] | None] = [None] * keys.shape[1]
-        for place, (number, text, op) in enumerate(keys.T.tolist()):
+        opcode = np.full(len(keys), NULL_CODE, np.int32)
+        facts: list[dict[str, int] | None] = [None] * len(keys)
+        for place, (number, text, op) in enumerate(keys.tolist()):
             known = self.modules.get(number & 0xFFFF_FFFF_FFFF_FFFF) or self.named.get(words[text] if text >= 0 else "")
             if known is None or op < 0:
                 continue
@@ -459,11 +467,11 @@ class _Reader:
                 opcode[place] = pool[found]
             if (collective := known.collectives.get(words[op].lstrip("%"))) is not None and found is not None:
                 facts[place] = self._facts(found, collective)
-        columns["opcode"] = opcode[which.ravel()]
-        talks = np.array([each is not None for each in facts], bool)[which.ravel()]
+        columns["opcode"] = opcode[which]
+        talks = np.array([each is not None for each in facts], bool)[which]
         rows = np.flatnonzero(talks)
         if len(rows):
-            chosen = which.ravel()[rows].tolist()
+            chosen = which[rows].tolist()
             names = next(each for each in facts if each is not None)
             found_columns = {name: np.array([(facts[i] or {})[name] for i in chosen], np.int64) for name in names}
             self.columns.append("collective", len(rows), {**found_columns, "row": row[rows]})
