@@ -38,8 +38,8 @@ _XLA_PROCESS: Final = re.compile(r"/(?:host|device):\S")
 _XLA_LACKS: Final = frozenset({"no_device_properties", "no_shapes", "no_stacks"})
 """What XLA's profiler never records, on request or else."""
 _XLA_WORDS: Final = {
-    "no_rank": "The file does not say which process recorded it; hosts that profile into one log folder are numbered by "
-    "name.",
+    "no_rank": "The file does not say which process recorded it; hosts that profile into one log folder are "
+    "numbered by name.",
     "no_steps": "No training steps are marked, so nothing is given per step. Put each step of the loop into "
     'jax.profiler.StepTraceAnnotation("train", step_num=n).',
     "no_kernels": "No instruction of XLA was recorded, so no device time is counted.",

@@ -180,7 +180,9 @@ def _read_other(source: Source, form: Format, progress: ProgressListener | None)
     """The raw trace of a source that is no JSON, with a remark where it breaks off."""
     from profsuite.trace.readers import collapsed, xspace
 
-    chunks = _watched(source, lambda num_bytes: progress and progress(num_bytes, None if source.gzipped else source.size))
+    chunks = _watched(
+        source, lambda num_bytes: progress and progress(num_bytes, None if source.gzipped else source.size)
+    )
     try:
         raw = xspace.read_xspace(chunks) if form == "xspace" else collapsed.read_collapsed(chunks)
     except TraceError as error:

@@ -120,7 +120,7 @@ def describe(raw: RawTrace, process: Sequence[str | None], thread: Sequence[str 
     trace = _Trace(
         raw,
         {group: dict(columns) for group, columns in raw.groups.items()},
-        {pool: words.to_pylist() for pool, words in raw.pools.items() if pool in _CHANGED},
+        {pool: [word or "" for word in raw.pools[pool].to_pylist()] for pool in _CHANGED},
         list(raw.tracks), [name or "" for name in process], [name or "" for name in thread],
         line, device, stream, at, blank,
     )  # fmt: skip
@@ -412,7 +412,7 @@ def _place(trace: _Trace, rows: NDArray[np.intp]) -> None:
 
 
 def _details(text: str) -> dict[str, float]:
-    """Numbers of a kernel or copy from ``regs:16 static_shared:0 dynamic_shared:0 grid:1,1,1 block:32,1,1 occ_pct:50``."""
+    """Numbers of a kernel or copy from ``regs:16 static_shared:0 grid:1,1,1 block:32,1,1 occ_pct:50`` and the like."""
     found: dict[str, float] = {}
     told = dict(_DETAIL.findall(text))
 
@@ -474,4 +474,3 @@ def _steps(trace: _Trace) -> None:
     trace.append("xla", {"row": rows[new], "step": numbers[new]})
     trace.groups["xla"] = _by_row(trace.groups["xla"])
     trace.at[trace.groups["xla"]["row"]] = np.arange(len(trace.groups["xla"]["row"]), dtype=np.int32)
-

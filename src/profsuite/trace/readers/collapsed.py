@@ -34,7 +34,9 @@ def is_collapsed(first: bytes) -> bool:
     lines = [line for line in lines if line.strip()]
     if not lines:  # one line without an end
         lines = [rest]
-    return b"\0" not in first and all(_LINE.fullmatch(line) for line in lines) and _is_text(first)
+    if first.lstrip().startswith(b"{") or b"\0" in first:
+        return False
+    return all(_LINE.fullmatch(line) for line in lines) and _is_text(first)
 
 
 def _is_text(first: bytes) -> bool:

@@ -99,7 +99,7 @@ def half_of(opcode: str) -> str | None:
 
 
 def read_module(data: bytes, padded: NDArray[np.uint8], start: int, stop: int) -> Module:
-    """The module in a serialized ``xla.HloProto`` from ``start`` to ``stop``; of a damaged one what comes before that."""
+    """The module in a serialized ``xla.HloProto`` from ``start`` to ``stop``; of a damaged one what comes first."""
     module = Module()
     spans: list[tuple[int, int]] = []
     for proto in _inside(data, start, stop, 1):

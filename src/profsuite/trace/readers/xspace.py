@@ -1,4 +1,4 @@
-"""``xplane.pb``: the planes of XLA's profiler (``xla/tsl/profiler/protobuf/xplane.proto``), as JAX and TensorFlow write.
+"""``xplane.pb``: the planes of XLA's profiler, as JAX and TensorFlow write them (XLA's ``xplane.proto``).
 
 A plane is a host or a device, a line a thread or stream, an event a slice.  Names lie in the plane, once each; so do
 the names of stats.  Times are whole picoseconds from the line's start.
@@ -21,8 +21,18 @@ from profsuite.trace.readers.columns import Columns
 from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_CODE, NULL_INT64, POOLS
 from profsuite.trace.readers.raw import RawTrace
 from profsuite.trace.readers.wire import (
-    BYTES, FIXED64, PADDING, VARINT, BrokenOffError, Field, fields, messages, runs, signed, varint,
-)  # fmt: skip
+    BYTES,
+    FIXED64,
+    PADDING,
+    VARINT,
+    BrokenOffError,
+    Field,
+    fields,
+    messages,
+    runs,
+    signed,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +69,9 @@ def is_xspace(first: bytes) -> bool:
     except BrokenOffError:
         return False
     name = first[at : at + size]
-    return 0 < size < 256 and (name[:1] in (b"/", b"#") or name.isascii()) and bool(name) and name.decode().isprintable()
+    return (
+        0 < size < 256 and (name[:1] in (b"/", b"#") or name.isascii()) and bool(name) and name.decode().isprintable()
+    )
 
 
 @dataclass(slots=True)
@@ -124,7 +136,7 @@ class _Reader:
             self.columns.remark("truncated", stop)
 
     def _text(self, start: int, stop: int) -> str:
-        return self.data[start:stop].decode("utf-8", "replace")
+        return bytes(self.data[start:stop]).decode("utf-8", "replace")
 
     def read(self) -> RawTrace:
         """The whole file."""
@@ -350,7 +362,11 @@ class _Reader:
         facts = (("process_name", "name", process), ("thread_name", "name", thread),
                  ("thread_sort_index", "sort_index", str(number)))  # fmt: skip
         for event, key, value in facts:
-            codes = {"name": pools["meta_name"][event], "key": pools["meta_key"][key], "value": pools["meta_value"][value]}
+            codes = {
+                "name": pools["meta_name"][event],
+                "key": pools["meta_key"][key],
+                "value": pools["meta_value"][value],
+            }
             self.columns.append("meta", 1, {name: np.array([code], np.int32) for name, code in
                                             {**codes, "track": track}.items()})  # fmt: skip
 
