@@ -12,7 +12,7 @@ import pytest
 
 import profsuite
 
-pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed (the extra dev has it)")
 
 JOB = """
 import sys
