@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from profsuite.trace import rocprof, xla
 from profsuite.trace.classes import DEVICE_WORK, WORK_KINDS, Role, category_roles, kernel_kinds, role_mask
 from profsuite.trace.columns import Text, build_table, gather, integers, strings
 from profsuite.trace.header import read_header
@@ -27,7 +28,6 @@ from profsuite.trace.relations import (
 )
 from profsuite.trace.spans import close_spans
 from profsuite.trace.tracks import describe_tracks, known_device, known_stream, metadata_names
-from profsuite.trace.xla import describe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,8 @@ def assemble(
         raw = marks.restore(raw)
         info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
     names = metadata_names(raw)
-    described = describe(raw, names["process_name"], names["thread_name"])
+    described = rocprof.describe(raw, names["process_name"])
+    described = xla.describe(described, names["process_name"], names["thread_name"])
     info = replace(info, num_events=info.num_events + described.num_events - raw.num_events)
     raw = described
     group = raw.groups["slice"]

@@ -179,7 +179,7 @@ class TableBatches:
             yield {name: _take(values, rows) for name, values in columns.items()}
 
     def _columns(self, group: str) -> Columns:
-        if group == "end":
+        if group in ("end", "rocprof"):
             return {}
         return cast("Columns", getattr(self, f"_{group}"))
 

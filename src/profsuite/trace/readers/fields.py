@@ -97,6 +97,10 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("transfer_details", "text", "misc"), ("step", "int", ""), ("program", "int", ""), ("run", "int", ""),
         ("device", "int", ""), ("flops", "int", ""), ("bytes", "int", ""),
     ),
+    # Of rocprof's JSON: exact times, and where work ran.  No table has them: they correct those that there are.
+    "rocprof": (
+        ("row", "row", ""), ("begin", "int", ""), ("end", "int", ""), ("device", "int", ""), ("stream", "int", ""),
+    ),
     # The collector's alone, as op.layouts: no key of a JSON trace fills them.
     "compile": (
         ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
@@ -179,6 +183,10 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("device_ordinal", "xla", "device", False),
     ("flops", "xla", "flops", False),
     ("bytes_accessed", "xla", "bytes", False),
+    ("BeginNs", "rocprof", "begin", True),
+    ("EndNs", "rocprof", "end", True),
+    ("dev-id", "rocprof", "device", False),
+    ("stream-id", "rocprof", "stream", False),
     ("Python id", "python", "id", True),
     ("Python parent id", "python", "parent", True),
     ("Python module id", "python", "module", True),
