@@ -379,12 +379,13 @@ class _Reader:
         values: dict[str, NDArray[Any]] = {}
         if not wanted:
             return values
+        shared: dict[str, NDArray[Any]] = {}  # a value a name of an event
         for place, key in enumerate(ids.tolist()):
             for stat in plane.event_stats.get(key & 0xFFFF_FFFF_FFFF_FFFF, ()):
                 if stat.name in wanted:
                     name = wanted[stat.name]
-                    column = self._column(values, name, num)
-                    column[which == place] = self._coded(name, self._value(plane, stat))
+                    self._column(shared, name, len(ids))[place] = self._coded(name, self._value(plane, stat))
+        values.update({name: column[which] for name, column in shared.items()})
         index = np.concatenate([each.index for each in stats]) if stats else np.zeros(0, np.int64)
         if not len(index):
             return values
