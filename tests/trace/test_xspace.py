@@ -93,6 +93,7 @@ def proto_packed(*values):
         (b"\n\x12\x08\x05\x12\x0b/device:GPU:", True),
         (b"\n\n{\"traceEvents\"", False),
         (b"\n\x0c\xc2\x3e\x09\x0a", False),
+        (b"\n\x10\x12\x09/h\xff\xfe:CPU", False),
         (b"\n\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", False),
         (b"\n", False),
         (b"", False),

@@ -82,8 +82,8 @@ class Module:
 
 
 def base_name(text: str) -> str:
-    """The opcode in an instruction's name: ``all-reduce-start`` of ``%all-reduce-start.12``."""
-    return _NUMBER.sub("", text.lstrip("%"))
+    """The opcode in an instruction's name: ``all-reduce-start`` of ``%all-reduce-start.12 = f32[8] …``."""
+    return _NUMBER.sub("", text.partition(" = ")[0].lstrip("%"))
 
 
 def collective_of(opcode: str) -> str | None:

@@ -69,9 +69,7 @@ def is_xspace(first: bytes) -> bool:
     except BrokenOffError:
         return False
     name = first[at : at + size]
-    return (
-        0 < size < 256 and (name[:1] in (b"/", b"#") or name.isascii()) and bool(name) and name.decode().isprintable()
-    )
+    return 0 < size < 256 and bool(name) and name.isascii() and name.decode("ascii").isprintable()
 
 
 @dataclass(slots=True)
