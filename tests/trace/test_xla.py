@@ -188,6 +188,15 @@ def test_each_start_goes_with_the_next_done(load, rows):
     assert sorted(spans) == [(0, 0, 120), (0, 1000, 121), (0, 2000, 122), (1, 0, 10)]
 
 
+def test_names_may_be_whole_instructions(load, rows):
+    ops = [("%all-reduce-start.1 = f32[8]{0} all-reduce-start(%p)", 0, 5), ("%fusion.1 = f32[8] fusion(%p)", 5, 40),
+           ("%all-reduce-done.1 = f32[8]{0} all-reduce-done(%all-reduce-start.1)", 45, 15)]  # fmt: skip
+    trace = load(("/device:TPU:0", [("XLA Ops", ops)]))
+    slices = trace.table("slice").to_pylist()
+    found = [(kind, slices[row]["ts"], slices[row]["dur"]) for row, kind in rows(trace, "kernel", "slice_id", "kind")]
+    assert found == [("compute", 5, 40), ("comm", 0, 60)]
+
+
 def test_steps_of_a_device_without_host_marks(load, rows):
     trace = load(("/device:TPU:0", [("Steps", [("41", 0, 500), ("42", 500, 600)]), ("XLA Ops", [("f.1", 100, 50)])]),
                  ("/device:TPU:1", [("Steps", [("41", 1, 500), ("42", 501, 600)])]))  # fmt: skip

@@ -331,7 +331,9 @@ def _halves(
     recorded = trace.line[track] == _ASYNC
     has_line = np.isin(device, device[recorded & (side[half] == 1)])
     texts = _names(trace, rows[half])
-    keys = np.array([re.sub(r"-(?:start|done)", "", text.lstrip("%")) for text in texts[0]] or [""])[texts[1]]
+    keys = np.array(
+        [re.sub(r"-(?:start|done)", "", text.partition(" = ")[0].lstrip("%")) for text in texts[0]] or [""]
+    )[texts[1]]
     _, key = np.unique(keys, return_inverse=True)
     module = trace.xla("module", rows[half])
     order = np.lexsort((side[half], slices["ts"][rows[half]], key, module, recorded, device))
