@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profsuite.trace.batches import SpillBatches, TableBatches
-from profsuite.trace.embedded import is_embedded
 from profsuite.trace.load import load, stream
 from profsuite.trace.model import Trace
+from profsuite.trace.source import open_source
 from profsuite.trace.spill import Spill
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def _is_streamed(path: str) -> bool:
     file = Path(path)
     if not file.is_file():
         return False  # a run folder; or load says what is wrong with it
-    with file.open("rb") as opened:
-        return not is_embedded(opened.read(16))
+    with open_source(path) as source:
+        return source.format == "json"
 
 
 def source_of(item: Item | Sequence[Item], **options: Any) -> Source:

@@ -95,7 +95,9 @@ def command(
     file = only(path, ranks)
     analysis = Analysis(load_one(file, **options))
     if analysis.graph is None:
-        raise SelectionError(f"{file.path}: nothing to replay: no host thread and no device work was recorded")
+        raise SelectionError(
+            f"{file.path}: nothing to replay: no host thread and no device work was recorded, or no times"
+        )
     if edit == Edit():
         result: Any = analysis.replays
         text = overview(analysis)

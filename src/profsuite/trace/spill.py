@@ -135,12 +135,19 @@ class Spill:
         names = self.pools["name"].to_pylist()
         marks_of = [str(name).startswith(("ProfilerStep#", "Iteration#")) for name in names]
         marked: NDArray[np.bool_] = np.array([*marks_of, False], bool)
+        number = self._step_numbers()
+        first = 0
         for batch in self.batches("slice", ("ts", "dur", "track", "name", "category")):
-            rows = np.flatnonzero(marked[batch["name"]])
-            marks.append({name: values[rows] for name, values in batch.items()})
+            own = number[first : first + len(batch["ts"])]
+            rows = np.flatnonzero(marked[batch["name"]] | (own != NULL_INT64))
+            marks.append({**{name: values[rows] for name, values in batch.items()}, "number": own[rows]})
+            first += len(batch["ts"])
         columns = {name: np.concatenate([m[name] for m in marks]) for name in marks[0]} if marks else {}
         if not marks:
-            columns = {name: np.zeros(0, np.int64) for name in ("ts", "dur", "track", "name", "category")}
+            columns = {name: np.zeros(0, np.int64) for name in ("ts", "dur", "track", "name", "category", "number")}
+        numbered = np.flatnonzero(columns["number"] != NULL_INT64)
+        roles = self._roles[columns["category"].astype(np.int32)]
+        roles[numbered] = Role.ANNOTATION  # XLA's marks have no category until a trace is assembled
         none = np.full(len(columns["ts"]), NULL_INT64)
         return find_steps(
             Slices(
@@ -148,13 +155,22 @@ class Spill:
                 np.maximum(columns["dur"], 0),
                 columns["track"].astype(np.int32),
                 columns["name"].astype(np.int32),
-                self._roles[columns["category"].astype(np.int32)],
+                roles,
                 none,
                 none,
                 np.full(len(none), -1, np.int32),
                 self.pools["name"],
-            )
+            ),
+            numbered.astype(np.int32),
+            columns["number"][numbered],
         )
+
+    def _step_numbers(self) -> NDArray[np.int64]:
+        """The step that each slice marks by an arg, null where none."""
+        number = np.full(self.num_slices, NULL_INT64, np.int64)
+        for batch in self.batches("xla", ("row", "step")):
+            number[batch["row"]] = batch["step"]
+        return number
 
     def extent(self) -> tuple[int, int]:
         """First start and last end of the slices, ns; (0, 0) without slices."""

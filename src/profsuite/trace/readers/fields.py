@@ -91,6 +91,16 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("record_correlation", "int", ""), ("event", "int", ""),
     ),
     "python": (("row", "row", ""), ("id", "int", ""), ("parent", "int", ""), ("module", "int", "")),
+    "xla": (
+        ("row", "row", ""), ("hlo_op", "text", "misc"), ("opcode", "text", "misc"), ("module", "text", "misc"),
+        ("category", "text", "misc"), ("framework_op", "text", "misc"), ("kernel_details", "text", "misc"),
+        ("transfer_details", "text", "misc"), ("step", "int", ""), ("program", "int", ""), ("run", "int", ""),
+        ("device", "int", ""), ("flops", "int", ""), ("bytes", "int", ""),
+    ),
+    # Of rocprof's JSON: exact times, and where work ran.  No table has them: they correct those that there are.
+    "rocprof": (
+        ("row", "row", ""), ("begin", "int", ""), ("end", "int", ""), ("device", "int", ""), ("stream", "int", ""),
+    ),
     # The collector's alone, as op.layouts: no key of a JSON trace fills them.
     "compile": (
         ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
@@ -157,6 +167,26 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("wait_on_stream", "sync", "wait_stream", True),
     ("wait_on_cuda_event_record_corr_id", "sync", "record_correlation", True),
     ("wait_on_cuda_event_id", "sync", "event", True),
+    # As XLA's converter writes the stats of its planes; hlo_opcode is profsuite's own.
+    ("correlation_id", "slice", "correlation", False),
+    ("hlo_op", "xla", "hlo_op", True),
+    ("hlo_opcode", "xla", "opcode", True),
+    ("hlo_module", "xla", "module", True),
+    ("hlo_category", "xla", "category", True),
+    ("tf_op", "xla", "framework_op", True),
+    ("kernel_details", "xla", "kernel_details", True),
+    ("memcpy_details", "xla", "transfer_details", True),
+    ("memset_details", "xla", "transfer_details", True),
+    ("step_num", "xla", "step", True),
+    ("program_id", "xla", "program", False),
+    ("run_id", "xla", "run", False),
+    ("device_ordinal", "xla", "device", False),
+    ("flops", "xla", "flops", False),
+    ("bytes_accessed", "xla", "bytes", False),
+    ("BeginNs", "rocprof", "begin", True),
+    ("EndNs", "rocprof", "end", True),
+    ("dev-id", "rocprof", "device", False),
+    ("stream-id", "rocprof", "stream", False),
     ("Python id", "python", "id", True),
     ("Python parent id", "python", "parent", True),
     ("Python module id", "python", "module", True),
