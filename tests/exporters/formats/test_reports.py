@@ -84,7 +84,8 @@ def test_every_format_is_reached_by_its_ending() -> None:
 
 def test_a_format_is_found_without_importing_the_others() -> None:
     program = (
-        "import sys; from profsuite.exporters.formats import format_of; assert format_of('x.prom').name == 'prometheus';"
+        "import sys; from profsuite.exporters.formats import format_of;"
+        "assert format_of('x.prom').name == 'prometheus';"
         "assert not {'profsuite.exporters.perfetto', 'profsuite.exporters.html', 'sqlite3'} & set(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
