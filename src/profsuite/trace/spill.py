@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from profsuite.trace.classes import DEVICE_WORK, Role, category_roles, role_mask
+from profsuite.trace.columns import array_of, strings, to_numpy
 from profsuite.trace.readers.fields import NULL_INT64, POOLS
 from profsuite.trace.readers.raw import RawTrace, Remark
 from profsuite.trace.relations import Slices, Steps, find_steps
@@ -69,7 +70,7 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
                 rows[group] = rows.get(group, 0) + count
                 if not count and group in writers:
                     continue
-                batch = pa.record_batch([pa.array(values) for values in columns.values()], names=list(columns))
+                batch = pa.record_batch([array_of(values) for values in columns.values()], names=list(columns))
                 if group not in writers:
                     sink = stack.enter_context(pa.OSFile(str(folder / f"{group}.arrow"), "wb"))
                     writers[group] = stack.enter_context(pa.ipc.new_file(sink, batch.schema, options=options))
@@ -83,7 +84,7 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
         scanner.finish()
         flush()
     for pool in POOLS:
-        table = pa.table({"text": pa.array(scanner.new_strings(pool), pa.string())})
+        table = pa.table({"text": strings(scanner.new_strings(pool))})
         with pa.OSFile(str(folder / f"pool-{pool}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     manifest = {
@@ -109,7 +110,7 @@ class Spill:
         for pool in POOLS:
             with pa.memory_map(str(folder / f"pool-{pool}.arrow")) as file:
                 words: list[Any] = pa.ipc.open_file(file).read_all().column(0).to_pylist()
-            self.pools[pool] = pa.array(words, pa.string())
+            self.pools[pool] = strings(words)
         self.num_slices = int(self.manifest["rows"]["slice"])
         roles = category_roles(self.pools["category"].to_pylist())
         self._roles = np.append(roles, np.int8(Role.OTHER))
@@ -125,9 +126,7 @@ class Spill:
             reader = pa.ipc.open_file(source, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
-                yield {
-                    name: batch.column(k).to_numpy(zero_copy_only=False) for k, name in enumerate(batch.schema.names)
-                }
+                yield {name: to_numpy(batch.column(k)) for k, name in enumerate(batch.schema.names)}
 
     def steps(self) -> Steps:
         """The steps that the slices mark; their ``row`` counts the marks, not the slices."""
