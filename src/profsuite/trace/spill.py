@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -62,10 +63,11 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     writers: dict[str, Any] = {}
     rows = dict.fromkeys(["slice"], 0)
-    with ExitStack() as stack:
+    with ExitStack() as stack, ThreadPoolExecutor(1, "profsuite-spill") as disk:
+        written: Future[None] | None = None
 
-        def flush() -> None:
-            for group, columns in scanner.take().items():
+        def keep(groups: Columns) -> None:
+            for group, columns in groups.items():
                 count = len(next(iter(columns.values())))
                 rows[group] = rows.get(group, 0) + count
                 if not count and group in writers:
@@ -79,10 +81,14 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
         for chunk in chunks:
             scanner.feed(chunk)
             if scanner.num_rows >= BATCH_ROWS:
-                flush()
+                if written is not None:
+                    written.result()
+                written = disk.submit(keep, scanner.take())  # packs while the next are read
             done(scanner.num_bytes)
         scanner.finish()
-        flush()
+        if written is not None:
+            written.result()
+        keep(scanner.take())
     for pool in POOLS:
         table = pa.table({"text": strings(scanner.new_strings(pool))})
         with pa.OSFile(str(folder / f"pool-{pool}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
