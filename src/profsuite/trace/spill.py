@@ -128,7 +128,8 @@ class Spill:
             names = pa.ipc.open_file(source).schema.names
             wanted = names if columns is None else list(columns)
             fields = sorted(names.index(name) for name in wanted)
-            options = pa.ipc.IpcReadOptions(included_fields=fields)
+            # Threads would keep 60 MB of buffers of their own here, too.
+            options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
             reader = pa.ipc.open_file(source, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
