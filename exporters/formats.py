@@ -72,6 +72,7 @@ FORMATS: Final[dict[str, Entry]] = {
     "prometheus": Entry("prometheus", ".prom"),
     "openmetrics": Entry("openmetrics", ".openmetrics"),
     "otlp": Entry("otlp", ".otlp.jsonl", True),
+    "chakra": Entry("chakra", ".chakra.json", True),
     "tensorboard": Entry("tensorboard"),
     "memory-snapshot": Entry("memory_snapshot", ".snapshot.pickle"),
     "html": Entry("html", ".html"),

@@ -26,6 +26,7 @@ FORMATS = (
     "prometheus",
     "openmetrics",
     "otlp",
+    "chakra",
     "tensorboard",
     "memory-snapshot",
     "html",
