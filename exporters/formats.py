@@ -74,6 +74,7 @@ FORMATS: Final[dict[str, Entry]] = {
     "otlp": Entry("otlp", ".otlp.jsonl", True),
     "chakra": Entry("chakra", ".chakra.json", True),
     "tensorboard": Entry("tensorboard"),
+    "xprof": Entry("xprof"),
     "memory-snapshot": Entry("memory_snapshot", ".snapshot.pickle"),
     "html": Entry("html", ".html"),
     "markdown": Entry("markdown", ".md"),

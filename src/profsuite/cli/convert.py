@@ -28,6 +28,7 @@ FORMATS = (
     "otlp",
     "chakra",
     "tensorboard",
+    "xprof",
     "memory-snapshot",
     "html",
     "markdown",
