@@ -30,7 +30,8 @@ _PLANE_ID, _PLANE_NAME, _LINE, _EVENT_METADATA, _STAT_METADATA, _PLANE_STAT = 1,
 _LINE_ID, _LINE_NAME, _LINE_START, _EVENT = 1, 2, 3, tag(4, BYTES)
 _EVENT_NAME, _OFFSET, _DURATION, _STAT = tag(1, VARINT), tag(2, VARINT), tag(3, VARINT), tag(4, BYTES)
 _INT_VALUE, _TEXT_VALUE, _REF_VALUE = tag(4, VARINT), 5, tag(7, VARINT)
-HOST: Final = "/host:CPU"
+_UINT_VALUE: Final = 3
+HOST, SESSION = "/host:CPU", "Task Environment"
 OVERLAP_IDS: Final = 1_000_000_001
 """From here on lines are numbered that the trace has not: no system numbers its threads so high."""
 
@@ -69,7 +70,7 @@ def xspace(trace: Trace, host: str) -> Iterator[bytes | memoryview]:
     lines = _lines(trace)
     stats = event_stats(trace)
     ts, dur = trace.array("slice", "ts"), trace.array("slice", "dur")
-    base = trace.info.base_time_ns or 0
+    session = int(ts.min(initial=2**62)) if len(ts) else 0  # readers take times from the start of the session
     order = np.lexsort((-dur, ts, lines.of))
     bounds = np.searchsorted(lines.of[order], np.arange(len(lines.ids) + 1))
     for place, device in enumerate(sorted(set(lines.device) | {-1})):
@@ -81,12 +82,12 @@ def xspace(trace: Trace, host: str) -> Iterator[bytes | memoryview]:
         for line in (i for i, of in enumerate(lines.device) if of == device):
             rows = order[bounds[line] : bounds[line + 1]]
             start = int(ts[rows].min())
-            if int(ts[rows].max()) - start + int(dur[rows].max()) >= 2**63 // 1_000:
+            if int(ts[rows].max()) - session + int(dur[rows].max()) >= 2**63 // 1_000:
                 raise ProfsuiteError("xprof: the trace is longer than the 106 days that fit into picoseconds")
             head = (
                 number(_LINE_ID, lines.ids[line])
                 + delimited(_LINE_NAME, _bytes(lines.names[line]))
-                + number(_LINE_START, max(0, base + start))
+                + number(_LINE_START, start - session)
             )
             events = _events(trace, rows, start, stats, names, texts)
             body += [tag(_LINE, BYTES) + varint(len(head) + len(events)) + head, events]
@@ -95,7 +96,21 @@ def xspace(trace: Trace, host: str) -> Iterator[bytes | memoryview]:
         body += [_metadata(_STAT_METADATA, number_, text) for text, number_ in texts.known.items()]
         yield tag(_PLANE, BYTES) + varint(sum(map(len, body)))
         yield from body
+    yield _session(trace, session)
     yield delimited(_HOSTNAME, _bytes(host))
+
+
+def _session(trace: Trace, start: int) -> bytes:
+    """The plane that says when the session began and ended, ns since the epoch, where that is known."""
+    base = trace.info.base_time_ns
+    end = int(trace.end.max(initial=start)) if len(trace.end) else start
+    if base is None or not 0 <= base + start <= base + end < 2**63:
+        return b""
+    body = delimited(_PLANE_NAME, SESSION.encode())
+    for place, (name, at) in enumerate((("profile_start_time", start), ("profile_stop_time", end)), 1):
+        body += _metadata(_STAT_METADATA, place, name)
+        body += delimited(_PLANE_STAT, number(1, place) + number(_UINT_VALUE, base + at))
+    return delimited(_PLANE, body)
 
 
 def _events(
