@@ -66,8 +66,21 @@ def test_trace_viewer(ask: Any, real: Callable[[str], Path], tmp_path: Path) -> 
 
 
 def test_steps(ask: Any, real: Callable[[str], Path], tmp_path: Path) -> None:
+    """It joins device work to steps by correlation ids, as we do: a step spans what was launched in it."""
     trace = profsuite.load(real("v100_resnet50_workers0"), cache=False)
-    tables = ask("xprof", PROGRAM, profsuite.export(trace, tmp_path / "logs", "xprof"), "overview_page")
-    steps = next(table for table in tables if table["cols"][0]["id"] == "stepnum")
-    assert 0 < len(steps["rows"]) <= trace.num_rows("step")
-    assert all(row["c"][1]["v"] > 50 for row in steps["rows"])  # ms of device compute; some 98 are kernels
+    found = ask("xprof", PROGRAM, profsuite.export(trace, tmp_path / "logs", "xprof"), "trace_viewer")["traceEvents"]
+    (place,) = ((e["pid"], e["tid"]) for e in found if e.get("name") == "thread_name" and e["args"]["name"] == "Steps")
+    told = {
+        e["name"]: (round(e["ts"] * 1_000), round(e["dur"] * 1_000))
+        for e in found
+        if e.get("ph") == "X" and (e["pid"], e["tid"]) == place
+    }
+    rows = [row["slice_id"] for table in ("kernel", "memcpy") for row in trace.table(table).to_pylist()]
+    ts, end, step = trace.array("slice", "ts")[rows], trace.end[rows], trace.array("slice", "step_id")[rows]
+    start = int(trace.array("slice", "ts").min())
+    assert told == {
+        f"ProfilerStep#{number} {number}": (
+            int(ts[step == i].min()) - start, int(end[step == i].max() - ts[step == i].min()),
+        )
+        for i, number in enumerate(trace.steps.column("number").to_pylist())
+    }  # fmt: skip
