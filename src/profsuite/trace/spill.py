@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +23,8 @@ from profsuite.trace.readers.raw import RawTrace, Remark
 from profsuite.trace.relations import Slices, Steps, find_steps
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from numpy.typing import NDArray
 
     Columns = dict[str, dict[str, NDArray[Any]]]
@@ -58,6 +59,8 @@ class RawScanner(Protocol):
 
 def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[int], None]) -> None:
     """Read ``chunks`` through ``scanner`` (a ``RawScanner``) into ``folder``, a batch in memory at a time."""
+    from concurrent.futures import ThreadPoolExecutor  # takes 10 ms, of which most loads have no use
+
     folder.mkdir(parents=True, exist_ok=True)
     # Threads would keep buffers of their own, 40 MB in all, and the few columns of a batch gain nothing by them.
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)

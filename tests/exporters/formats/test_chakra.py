@@ -61,21 +61,27 @@ def ops(nodes: list[Node]) -> list[Node]:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Node], Path]:
-    """The same run by torch's execution trace observer (its nodes) and by its profiler (a file)."""
+def train() -> Callable[[], None]:
+    """A training step on the CPU."""
     torch = pytest.importorskip("torch", reason="needs torch")
-    profiler = pytest.importorskip("torch.profiler")
-    folder = tmp_path_factory.mktemp("et")
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
-    def train() -> None:
+    def step() -> None:
         out = net(torch.ones(4, 8))
         torch.cat([out, out.to(torch.float64)]).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    train()
+    step()
+    return step
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, train: Callable[[], None]) -> tuple[list[Node], Path]:
+    """The same run by torch's execution trace observer (its nodes) and by its profiler (a file)."""
+    torch, profiler = pytest.importorskip("torch"), pytest.importorskip("torch.profiler")
+    folder = tmp_path_factory.mktemp("et")
     observer = profiler.ExecutionTraceObserver().register_callback(str(folder / "et.json"))
     with (
         profiler.profile(
@@ -124,6 +130,24 @@ def test_the_same_inputs_as_the_observer(recorded: tuple[list[Node], Path], tmp_
                 assert value == told[0]
             seen.add(kind)
     assert {"Tensor(float)", "Tensor(double)", "Int", "Double", "Bool", "GenericList[Tensor,Tensor]"} <= seen
+
+
+def test_a_recording_of_the_collector(
+    recorded: tuple[list[Node], Path], train: Callable[[], None], tmp_path: Path
+) -> None:
+    with profsuite.profile(tmp_path / "run", engine="kineto", channels=()) as prof:
+        train()
+    theirs = [node for node in ops(recorded[0]) if node["name"] != "## a span ##"]
+    ours = ops(json.loads(prof.export(tmp_path / "x.chakra.json").read_bytes())["nodes"])
+    assert [node["name"] for node in ours] == [node["name"] for node in theirs]
+    for name in ("scope", "tid"):
+        assert [attrs(node)[name] for node in ours] == [attrs(node)[name] for node in theirs]
+    told = [
+        [each for each, kind in zip(*(node["inputs"][key] for key in ("shapes", "types")), strict=True)
+         if kind.startswith("Tensor(")]
+        for node in (*ours, *theirs)
+    ]  # fmt: skip
+    assert told[: len(ours)] == told[len(ours) :]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the real traces are not here: ../shared/traces")
