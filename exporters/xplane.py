@@ -70,7 +70,7 @@ def xspace(trace: Trace, host: str) -> Iterator[bytes | memoryview]:
     lines = _lines(trace)
     stats = event_stats(trace)
     ts, dur = trace.array("slice", "ts"), trace.array("slice", "dur")
-    session = int(ts.min(initial=2**62)) if len(ts) else 0  # readers take times from the start of the session
+    session = int(ts.min()) if len(ts) else 0  # readers take times from the start of the session
     order = np.lexsort((-dur, ts, lines.of))
     bounds = np.searchsorted(lines.of[order], np.arange(len(lines.ids) + 1))
     for place, device in enumerate(sorted(set(lines.device) | {-1})):
@@ -192,19 +192,17 @@ def _kernel_details(trace: Trace) -> tuple[NDArray[np.int64], list[str]]:
     columns = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     columns += ["registers_per_thread", "shared_memory_bytes"]
     cells = np.stack([trace.array("kernel", column) for column in columns], axis=1)
-    occupancy = trace.array("kernel", "occupancy_pct")
-    cells = np.column_stack(
-        [cells, np.where(np.isnan(occupancy), NULL_INT64, np.nan_to_num(occupancy, posinf=0, neginf=0))]
-    )
-    found, codes = np.unique(cells.astype(np.int64), axis=0, return_inverse=True)
+    percents, percent = np.unique(trace.array("kernel", "occupancy_pct"), return_inverse=True)
+    cells = np.column_stack([cells, percent.reshape(-1)])
+    found, codes = np.unique(cells, axis=0, return_inverse=True)
     texts = []
-    for *sizes, registers, shared, percent in found.tolist():
+    for *sizes, registers, shared, place in found.tolist():
         parts = [] if registers == NULL_INT64 else [f"regs:{registers}"]
         parts += ["static_shared:0 dynamic_shared:0"] if shared == 0 else []
         for name, axes in (("grid", sizes[:3]), ("block", sizes[3:])):
             if NULL_INT64 not in axes:
                 parts.append(f"{name}:{','.join(map(str, axes))}")
-        parts += [] if percent == NULL_INT64 else [f"occ_pct:{percent}"]
+        parts += [f"occ_pct:{percents[place]:g}"] if np.isfinite(percents[place]) else []
         texts.append(" ".join(parts) or "unknown")
     return codes.reshape(-1).astype(np.int64), texts
 

@@ -50,7 +50,7 @@ FORMAT = XProf()
 
 def _run_name(trace: Trace) -> str:
     """The time at which the recording began, as XProf names its runs."""
-    start = int(trace.array("slice", "ts").min(initial=2**62)) if trace.num_rows("slice") else 0
+    start = int(trace.array("slice", "ts").min()) if trace.num_rows("slice") else 0
     base = trace.info.base_time_ns
     if base is None or not 0 <= base + start < 2**62:
         return "profsuite"

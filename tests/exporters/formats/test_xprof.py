@@ -127,14 +127,14 @@ def test_stats(trace: Trace, tmp_path: Path, parse: Callable[[Path], Any]) -> No
 def test_how_a_kernel_was_launched(
     make: Callable[..., Trace], piece: Callable[..., dict[str, Any]], tmp_path: Path, parse: Callable[[Path], Any]
 ) -> None:
-    details = {"grid": [4, 2, 1], "block": [128, 1, 1], "registers per thread": 32, "est. achieved occupancy %": 40}
+    details = {"grid": [4, 2, 1], "block": [128, 1, 1], "registers per thread": 32, "est. achieved occupancy %": 40.5}
     kernel = [piece("kernel", "k", 1, 2, tid=7, pid=0, device=0, stream=7, **details, **{"shared memory": size})
               for size in (0, 512)]  # fmt: skip
     (path,) = profsuite.export(make(kernel), tmp_path / "logs", "xprof").rglob("*.xplane.pb")
     told = sorted(e[5]["kernel_details"] for e in events(parse(path)))
     assert told == [
-        "regs:32 grid:4,2,1 block:128,1,1 occ_pct:40",
-        "regs:32 static_shared:0 dynamic_shared:0 grid:4,2,1 block:128,1,1 occ_pct:40",
+        "regs:32 grid:4,2,1 block:128,1,1 occ_pct:40.5",
+        "regs:32 static_shared:0 dynamic_shared:0 grid:4,2,1 block:128,1,1 occ_pct:40.5",
     ]
     assert path.parent.name == "profsuite"  # no base time: no date
 
