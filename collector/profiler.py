@@ -256,6 +256,18 @@ class Profile:
         # By the public API: the collector itself knows no analyzer.
         return import_module("profsuite").analyze(self.trace, top=top)
 
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:  # noqa: A002
+        """Write what was recorded as ``path`` in another format; returns the path.
+
+        ``format`` is a name that ``profsuite convert --to`` takes, by default that of the path's ending; ``options``
+        are ``steps`` and ``time`` of ``profsuite.load``.  ``ProfsuiteError`` while it still records, and as of
+        ``profsuite.export``.
+        """
+        if self._recording or not self._stopped_ns:
+            raise ProfsuiteError("export: what was recorded can be written once the recording has stopped")
+        written: Path = import_module("profsuite").export(self.trace, path, format, **options)
+        return written
+
     def _repr_html_(self) -> str:
         if self._recording or not self._stopped_ns:
             return "<p>profsuite: recording…</p>" if self._recording else "<p>profsuite: not started</p>"

@@ -84,7 +84,7 @@ def load(
     folder = Path(name)
     if name != "-" and "://" not in name and folder.is_dir():
         if is_run_folder(folder):
-            return _selected(open_folder(folder), steps, time)
+            return selected(open_folder(folder), steps, time)
         files = find_ranks(name)
         if len(files) > 1:
             raise TraceError(f"{name}: holds {len(files)} traces; load one of them (profsuite.find_ranks lists them)")
@@ -94,12 +94,12 @@ def load(
         )  # fmt: skip
     with open_source(name, max_unpacked) as source:
         if cache and (known := trace_cache.find(source.key)) is not None:
-            return _selected(known, steps, time)
+            return selected(known, steps, time)
         form = source.format
         if form == "json" and max_memory is not None and _needs(source) > max_memory:
             return _load_part(source, use_c, steps, time, max_memory, progress)
         if form == "perfetto":
-            return _selected(_load_embedded(source), steps, time)
+            return selected(_load_embedded(source), steps, time)
         if form == "json":
             raw, reader_name = _read(source, use_c, threads, progress), "c" if use_c else "python"
         else:
@@ -107,7 +107,7 @@ def load(
         trace = assemble(raw, name, reader_name, rank=rank_in_run(folder) if "://" not in name else None)
         if cache and not source.fault:
             trace_cache.keep(trace, source.key)
-    return _selected(trace, steps, time)
+    return selected(trace, steps, time)
 
 
 def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> list[RankFile]:
@@ -248,7 +248,8 @@ def _watched(source: Source, done: Callable[[int], None]) -> Any:
         done(num_bytes)
 
 
-def _selected(trace: Trace, steps: Range | None, time: Range | None) -> Trace:
+def selected(trace: Trace, steps: Range | None = None, time: Range | None = None) -> Trace:
+    """The part of a loaded trace that ``steps`` and ``time`` say, as of ``load``."""
     if steps is not None:
         trace = select_steps(trace, steps)
     if time is not None:

@@ -101,7 +101,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
     "rocprof": (
         ("row", "row", ""), ("begin", "int", ""), ("end", "int", ""), ("device", "int", ""), ("stream", "int", ""),
     ),
-    # The collector's alone, as op.layouts: no key of a JSON trace fills them.
+    # The collector's alone: no key of a JSON trace fills them.
     "compile": (
         ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
         ("frame_compile", "int", ""), ("name", "text", "misc"), ("reason", "text", "misc"),
@@ -128,6 +128,7 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("Input type", "op", "types", True),
     ("Input Strides", "op", "strides", True),
     ("Concrete Inputs", "op", "concrete", True),
+    ("Input Layouts", "op", "layouts", True),  # the Chrome exporter's; Kineto records none
     ("Call stack", "op", "stack", True),
     ("Module Hierarchy", "op", "module", True),
     ("kernel_backend", "op", "kernel_backend", True),
