@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from profsuite.trace.redaction.addresses import EMAIL, FQDN, is_own_host
@@ -35,6 +36,7 @@ _KINETO_FILE: Final = re.compile(
     r"(?:^|[/\\])(?P<host>[A-Za-z][\w.-]{1,253}?)_\d{1,10}\.\d{6,20}\.pt\.trace\.json(?:\.gz|\.zst)?$"
 )
 """What tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json."""
+_RANK: Final = re.compile(r"(?:worker|rank)[_-]?\d", re.IGNORECASE)
 _AT: Final = re.compile(r"(?<![\w.+-])(?P<user>[a-z_][a-z0-9_.-]{1,31})@(?P<host>[a-z](?:[a-z]*[0-9-])[a-z0-9-]{0,60})(?![\w.-])")
 """user@host, as prompts write it; the host has a number or a hyphen."""
 _PIECE: Final = re.compile(r"[^\W_]+")
@@ -44,11 +46,13 @@ def _normal(key: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key[:128]).lower()).strip("_")
 
 
+@lru_cache(maxsize=4096)
 def is_user_key(key: str) -> bool:
     """Whether what stands under this key is the name of a person."""
     return bool(_USER_KEY.fullmatch(_normal(key)))
 
 
+@lru_cache(maxsize=4096)
 def is_host_key(key: str) -> bool:
     """Whether what stands under this key is the name of a machine."""
     return bool(_HOST_KEY.fullmatch(_normal(key)))
@@ -81,7 +85,8 @@ class Names:
             for found in HOME.finditer(text):
                 self.learn_user(found["user"])
             if text.endswith((".json", ".json.gz", ".json.zst")) and (found := _KINETO_FILE.search(text[-300:])):
-                self.learn_host(found["host"])
+                if not _RANK.match(found["host"]):
+                    self.learn_host(found["host"])
         if "@" in text:
             for found in EMAIL.finditer(text):
                 self.learn_user(found["local"])

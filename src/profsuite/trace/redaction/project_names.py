@@ -18,13 +18,21 @@ if TYPE_CHECKING:
     Namer = Callable[[str, Redactor, str], str]
 
 _FRAME: Final = re.compile(
-    r"(?P<file>[^\s;()<>\"][^;()<>\"\n]{0,511}?\.(?:pyx?|ipynb|cpp|cc|cu|h))(?P<line>\((?:\d{1,9})\)|:\d{1,9})?"
+    r"(?P<file>[^\s;()<>\"][^;()<>\"\n]{0,511}?\.(?:pyx?|ipynb|cpp|cc|cu|h)(?!\w))(?P<line>\((?:\d{1,9})\)|:\d{1,9})?"
     r"(?::[ ](?P<function>[^;\n\"]{1,512}))?"
 )
 _MODULE: Final = re.compile(r"nn\.Module: (?P<module>[^\s;]{1,256}?)(?P<number>_\d{1,9})?(?=$|[\s;])")
 _PLAIN: Final = re.compile(r"[\s\d.,:()\[\]{}+-]*")
-_THREAD: Final = re.compile(r"(?:thread|stream|device|gpu|cpu|spans?|traces?)?[\s\d]*(?:\((?:python[\d.]*|pt_\w+)\))?", re.IGNORECASE)
-_PROCESS: Final = re.compile(r"(?:python[\d.]*|ipython|CPU|[GNXM]PU ?\d*|CUPTI Overhead|Spans|Traces|\d*)", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?j?", re.IGNORECASE)
+_THREAD: Final = re.compile(
+    r"(?:thread|stream|device|plane|group|gpu|cpu|npu|mtia|hpu|dma_\w+|spans?|traces?|torch\.compile)?[\s\d]*(?:FW)?"
+    r"(?:\((?:i?python[\d.]*|pt_\w+)\))?",
+    re.IGNORECASE,
+)
+_PROCESS: Final = re.compile(
+    r"(?:i?python[\d.]*|(?:CPU|GPU|NPU|XPU|MTIA|HPU) ?\d*|CUPTI Overhead|Ascend Hardware|Spans|Traces|CANN|HBM|LLC|\d*)",
+    re.IGNORECASE,
+)
 
 
 def frames(text: str, redactor: Redactor, column: str) -> str:
@@ -82,7 +90,7 @@ def _inputs(text: str, redactor: Redactor, column: str) -> str:
     """Values of scalar inputs: numbers and flags stay, other texts do not."""
 
     def value(word: str, context: Context) -> str:
-        if context.bare or word in ("True", "False", "None", "") or _PLAIN.fullmatch(word) or word in _INPUT_WORDS:
+        if context.bare or word in ("True", "False", "None", "") or _PLAIN.fullmatch(word) or _NUMBER.fullmatch(word) or word in _INPUT_WORDS:
             return word
         return redactor.named("text", word, column)
 

@@ -28,6 +28,8 @@ _SIMPLE: Final = re.compile(r"(?i)-?\d{1,12}(?:\.\d{1,6})?|true|false|yes|no|on|
 """Values of variables that say nothing of who or where."""
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
+_ARCHITECTURES: Final = ("x86_64", "amd64", "AMD64", "aarch64", "arm64", "ppc64le", "riscv64")
+"""What ``platform.uname`` says under "machine"."""
 _MAX_CACHED: Final = 4_000_000
 """Characters of texts whose result is remembered."""
 
@@ -90,15 +92,23 @@ class Redactor:
     # ------------------------------------------------------------ replacing
     def text(self, text: str, column: str) -> str:
         """A text without what gives something away; ``column`` is what the report counts it under."""
+        self._hits = set()
+        new = self._plain(text)
+        self.report.count(self._hits, column)
+        return new
+
+    def _plain(self, text: str) -> str:
+        """What is replaced in a text whatever its key, from memory where it was met before."""
         known = self._cache.get(text)
         if known is None:
-            self._hits = set()
+            outer, self._hits = self._hits, set()
             new = self._replaced(text)
             known = (new, frozenset(self._hits))
+            self._hits = outer
             if self._cached < _MAX_CACHED:
                 self._cache[text] = known
                 self._cached += len(text) + len(new)
-        self.report.count(known[1], column)
+        self._hits |= known[1]
         return known[0]
 
     def value(self, text: str, column: str, *keys: str) -> str:
@@ -129,9 +139,9 @@ class Redactor:
         """A text of JSON by the keys around it."""
         keys = context.keys
         if self.level is None:
-            return text if context.bare else self._replaced(text)
+            return text if context.bare else self._plain(text)
         if context.is_key or not keys:
-            return text if context.bare else self._replaced(text)
+            return text if context.bare else self._plain(text)
         key, medium = keys[-1], self.level >= Level.MEDIUM
         if any(secrets.is_secret_name(name) for name in keys) and not secrets.is_plain_value(text):
             return self._secret(text)
@@ -155,7 +165,7 @@ class Redactor:
             return text
         if any(_VERSIONS.fullmatch(name) for name in keys[-2:]) and re.fullmatch(r"[\w.+-]{1,48}", text):
             return text
-        return self._replaced(text)
+        return self._plain(text)
 
     def _secret(self, text: str) -> str:
         return text if text in self.pseudonyms.issued else self.pseudonym("secret", text)
@@ -198,7 +208,7 @@ class Redactor:
 
     def _keys(self, text: str) -> str:
         """Keys and tokens by form, and values of names that say so."""
-        for form in secrets.SECRETS:
+        for form in secrets.SECRETS if secrets.may_hold_key(text) else ():
             if any(mark in text for mark in form.marks):
                 text = form.regex.sub(lambda found, kind=form.kind: self._token(kind, found[0]), text)  # type: ignore[misc]
         if ("=" in text or ":" in text or "--" in text) and secrets.PAIR_WORDS.search(text):
@@ -274,7 +284,7 @@ class Redactor:
     def _host_and_port(self, text: str) -> str:
         found = re.fullmatch(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\s]+)(?P<port>:\d{1,5})?", text)
         if found is None or text in self.pseudonyms.issued:
-            return self._replaced(text)
+            return self._plain(text)
         return self.host(found["host"].strip("[]")) + (found["port"] or "")
 
     def _fqdn(self, found: re.Match[str]) -> str:
@@ -331,4 +341,4 @@ class Redactor:
 
 def _is_host(key: str, text: str) -> bool:
     """Whether a text under this key is a host's name, with or without a port."""
-    return is_host_key(key) and not text.isdigit() and bool(re.fullmatch(r"[\w.:\[\]-]{2,253}", text))
+    return is_host_key(key) and not text.isdigit() and text not in _ARCHITECTURES and bool(re.fullmatch(r"[\w.:\[\]-]{2,253}", text))

@@ -85,4 +85,6 @@ def _plural(kind: str, count: int) -> str:
         return {"environment": "environment values", "opted out": "opted-out names"}[name]
     if count == 1:
         return name
+    if name.endswith("s"):
+        return name + "es"
     return name[:-1] + "ies" if name.endswith("y") and name[-2] not in "aeiou" else name + "s"

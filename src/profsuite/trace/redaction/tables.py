@@ -56,8 +56,8 @@ def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
     for (name, _), text in columns.items():
         if name != "metadata":
             redactor.learn(_words(text.pool))
-    facts = _facts(columns)
-    for _, key, value in facts:
+    facts, fact = _facts(columns)
+    for key, value in facts:
         redactor.learn_value(value, key)
     _learn_info(trace.info, redactor)
 
@@ -72,8 +72,7 @@ def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
             name = _namer(redactor, place, marked)
             new[column.name] = _rewritten(columns[place], used[place], name)
         if spec.name == "metadata":
-            values = [redactor.value(value, "metadata.value", key) for _, key, value in facts]
-            new["value"] = _encoded(values)
+            new["value"] = _encoded([redactor.value(value, "metadata.value", key) for key, value in facts], fact)
         tables[spec.name] = with_texts(trace.table(spec.name), spec, new)
     redactor.report.num_traces += 1
     return replace(trace, tables=tables, info=redact_info(trace.info, redactor), _cache={})
@@ -261,21 +260,20 @@ def _rewritten(text: Text, used: NDArray[np.int32], name: Callable[[int, str], s
     return Text(table[text.codes], strings(list(numbers)))
 
 
-def _encoded(values: Sequence[str]) -> Text:
+def _encoded(words: list[str], rows: NDArray[np.int64]) -> Text:
+    """A text column of ``words[rows]``."""
     numbers: dict[str, int] = {}
-    codes = [numbers.setdefault(value, len(numbers)) for value in values]
-    return Text(np.array(codes, np.int32), strings(list(numbers)))
+    codes = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int32)
+    return Text(codes[rows], strings(list(numbers)))
 
 
-def _facts(columns: dict[tuple[str, str], Text]) -> list[tuple[str, str, str]]:
-    """Scope, key and value of each row of ``metadata``, "" where null."""
-
-    def column(name: str) -> list[str]:
-        text = columns["metadata", name]
-        words = [*_words(text.pool), ""]
-        return [words[code] for code in text.codes.tolist()]
-
-    return list(zip(column("scope"), column("key"), column("value"), strict=True))
+def _facts(columns: dict[tuple[str, str], Text]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+    """The distinct pairs of key and value of ``metadata``, "" where null, and the number of each row's pair."""
+    keys, values = columns["metadata", "key"], columns["metadata", "value"]
+    width = len(values.pool) + 1
+    pairs, rows = np.unique((keys.codes.astype(np.int64) + 1) * width + values.codes + 1, return_inverse=True)
+    key_words, value_words = ["", *_words(keys.pool)], ["", *_words(values.pool)]
+    return [(key_words[pair // width], value_words[pair % width]) for pair in pairs.tolist()], rows.reshape(-1)
 
 
 def _annotated(trace: Trace, names: Text) -> frozenset[int]:
