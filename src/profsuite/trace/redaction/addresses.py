@@ -18,7 +18,9 @@ URL: Final = re.compile(
     r"(?P<rest>[/?#][^\s\"'<>\\]*)?"
 )
 
-IPV4: Final = re.compile(r"(?<![\w.-])(?<![=<>~!]=)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w-]|\.\d)")
+IPV4: Final = re.compile(
+    r"(?<![\w.-])(?<![=<>~!]=)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w-]|\.\d)"
+)
 """Four numbers; not after ``==``, where they are the version of a package."""
 IPV6: Final = re.compile(
     r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"

@@ -14,7 +14,7 @@ from typing import Final
 CANDIDATE: Final = re.compile(r"(?<![A-Za-z0-9_+/=-])[A-Za-z0-9_+/=-]{20,}")
 """Runs of the characters of base64 and base64url."""
 
-_MANGLED: Final = re.compile(r"(?:^|[_+/=-])_?_Z[A-Z0-9]")
+_MANGLED: Final = re.compile(r"(?:^|[_+/=-])_?_Z[A-Z0-9]|(?:^|[_+/=-])NK?\d{1,3}[A-Za-z_]")
 _HASHED_FILE: Final = re.compile(r"[a-z2-7]{50,53}")
 """SHA-256 in base32, as Inductor names files and compiled graphs: says nothing but that two are the same."""
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")

@@ -17,10 +17,11 @@ MAX_NAMES: Final = 10_000
 """More names than this in one run are not names."""
 
 EVERYBODY: Final = frozenset((
-    "root", "user", "users", "ubuntu", "admin", "nobody", "daemon", "runner", "jovyan", "centos", "debian", "ec2-user", "guest",
-    "public", "shared", "default", "test", "worker", "docker", "git", "noreply", "no-reply", "info", "python", "python3",
-    "pytorch", "torch", "none", "null", "unknown", "local", "all", "any", "the", "you", "conda", "spack", "linux", "azureuser",
-    "sagemaker-user", "system", "home", "data", "work", "project", "projects", "workspace", "vscode", "codespace", "app",
+    "root", "user", "users", "ubuntu", "admin", "nobody", "daemon", "runner", "jovyan", "centos", "debian",
+    "ec2-user", "guest", "public", "shared", "default", "test", "worker", "docker", "git", "noreply", "no-reply",
+    "info", "python", "python3", "pytorch", "torch", "none", "null", "unknown", "local", "all", "any", "the", "you",
+    "conda", "spack", "linux", "azureuser", "sagemaker-user", "system", "home", "data", "work", "project", "projects",
+    "workspace", "vscode", "codespace", "app",
 ))  # fmt: skip
 """Names of users that every machine has."""
 
@@ -33,11 +34,12 @@ _HOST_KEY: Final = re.compile(
     r"|domains?|workstation|computer)(?:_?(?:names?|ids?|lists?|addrs?|address|address|ips?|urls?))?"
 )
 _KINETO_FILE: Final = re.compile(
-    r"(?:^|[/\\])(?P<host>[A-Za-z][\w.-]{1,253}?)_\d{1,10}\.\d{6,20}\.pt\.trace\.json(?:\.gz|\.zst)?$"
+    r"(?:^|[/\\])(?P<host>(?!(?:worker|rank)[_-]?\d)[A-Za-z][\w.-]{1,253}?)_\d{1,10}\.\d{6,20}\.pt\.trace\.json(?:\.gz|\.zst)?$"
 )
 """What tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json."""
-_RANK: Final = re.compile(r"(?:worker|rank)[_-]?\d", re.IGNORECASE)
-_AT: Final = re.compile(r"(?<![\w.+-])(?P<user>[a-z_][a-z0-9_.-]{1,31})@(?P<host>[a-z](?:[a-z]*[0-9-])[a-z0-9-]{0,60})(?![\w.-])")
+_AT: Final = re.compile(
+    r"(?<![\w.+-])(?P<user>[a-z_][a-z0-9_.-]{1,31})@(?P<host>[a-z](?:[a-z]*[0-9-])[a-z0-9-]{0,60})(?![\w.-])"
+)
 """user@host, as prompts write it; the host has a number or a hyphen."""
 _PIECE: Final = re.compile(r"[^\W_]+")
 
@@ -84,15 +86,14 @@ class Names:
         if "/" in text or "\\" in text or "_" in text:
             for found in HOME.finditer(text):
                 self.learn_user(found["user"])
-            if text.endswith((".json", ".json.gz", ".json.zst")) and (found := _KINETO_FILE.search(text[-300:])):
-                if not _RANK.match(found["host"]):
-                    self.learn_host(found["host"])
+            if text.endswith((".json", ".json.gz", ".json.zst")) and (file := _KINETO_FILE.search(text[-300:])):
+                self.learn_host(file["host"])
         if "@" in text:
             for found in EMAIL.finditer(text):
                 self.learn_user(found["local"])
-            for found in _AT.finditer(text):
-                self.learn_user(found["user"])
-                self.learn_host(found["host"])
+            for place in _AT.finditer(text):
+                self.learn_user(place["user"])
+                self.learn_host(place["host"])
         if "." in text:
             for found in FQDN.finditer(text):
                 if not found["weak"] and re.search(r"\d|-", found[0].partition(".")[0]):
@@ -129,7 +130,9 @@ class Names:
                 continue
             for name in self._by_piece.get(piece[0], ()):
                 end = piece.start() + len(name)
-                if lower.startswith(name, piece.start()) and not (end < len(lower) and _is_word(lower[end - 1 : end + 1])):
+                if lower.startswith(name, piece.start()) and not (
+                    end < len(lower) and _is_word(lower[end - 1 : end + 1])
+                ):
                     made = replace(self._kinds[name], name)
                     if made is not None:
                         out += (text[done : piece.start()], made)

@@ -126,7 +126,7 @@ def _renested(trace: Trace, removed: NDArray[np.bool_]) -> dict[str, pa.Table]:
         spec = BY_NAME[name]
         of_slices = [column.name for column in spec.columns if column.unit == "row of slice"]
         if name == "slice":
-            table = table.take(pa.array(kept))
+            table = table.take(cast("Any", pa.array(kept)))
         elif "slice_id" in of_slices:
             table = table.filter(pa.array(~removed[trace.array(name, "slice_id")]))
         columns: dict[str, Any] = {}
@@ -208,7 +208,7 @@ def text_of(table: pa.Table, column: str) -> Text:
     if not chunked.num_chunks:
         return Text(np.zeros(0, np.int32), strings([]))
     whole = chunked.combine_chunks()
-    array = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+    array: Any = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
     return Text(array.indices.fill_null(-1).to_numpy(zero_copy_only=False), array.dictionary)
 
 

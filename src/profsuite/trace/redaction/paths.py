@@ -34,7 +34,9 @@ HOME: Final = re.compile(
 """A user's folder: the name after it is the user's."""
 
 _SITE: Final = re.compile(r"(?:^|[\\/])(?:site|dist)-packages[\\/](?P<rest>.+)$")
-_STDLIB: Final = re.compile(r"[\\/](?:lib(?:64)?[\\/](?P<version>python3(?:\.\d{1,2})?)|Lib)[\\/](?P<rest>[^\\/]+(?:[\\/].*)?)$")
+_STDLIB: Final = re.compile(
+    r"[\\/](?:lib(?:64)?[\\/](?P<version>python3(?:\.\d{1,2})?)|Lib)[\\/](?P<rest>[^\\/]+(?:[\\/].*)?)$"
+)
 _SOURCES: Final = re.compile(
     r"[\\/](?P<rest>torch[\\/](?:nn|optim|utils|autograd|cuda|distributed|profiler|jit|fx|func|ao|onnx|export|csrc|lib|amp"
     r"|_dynamo|_inductor|_functorch|_C|_ops\.py|_tensor\.py|_compile\.py|functional\.py|serialization\.py|multiprocessing)\b.*"
@@ -54,14 +56,15 @@ _CODE: Final = (".py", ".pyx", ".ipynb", ".cpp", ".cc", ".cu", ".cuh", ".h", ".h
 """Files whose name is kept at the level medium, since a frame without it says nothing."""
 
 PUBLIC_PACKAGES: Final = frozenset((
-    "torch", "torchvision", "torchaudio", "torchdata", "torchtitan", "torch_npu", "torch_xla", "torchmetrics", "functorch", "triton",
-    "triton_kernels", "numpy", "scipy", "pandas", "pyarrow", "PIL", "cv2", "transformers", "tokenizers", "datasets", "accelerate",
-    "safetensors", "huggingface_hub", "diffusers", "peft", "trl", "timm", "evaluate", "deepspeed", "megatron", "apex",
-    "lightning", "pytorch_lightning", "lightning_fabric", "flash_attn", "xformers", "bitsandbytes", "vllm", "sglang",
-    "flashinfer", "aiter", "tqdm", "ray", "dask", "distributed", "tensorboard", "wandb", "mlflow", "hydra", "omegaconf",
-    "pytest", "_pytest", "IPython", "ipykernel", "jupyter_client", "tornado", "msgspec", "rich", "click", "requests",
-    "urllib3", "fsspec", "psutil", "pynvml", "sympy", "networkx", "jinja2", "yaml", "einops", "regex", "sentencepiece",
-    "nvidia", "cuda", "cutlass", "transformer_engine", "profsuite", "sklearn", "matplotlib", "setuptools", "pip",
+    "torch", "torchvision", "torchaudio", "torchdata", "torchtitan", "torch_npu", "torch_xla", "torchmetrics",
+    "functorch", "triton", "triton_kernels", "numpy", "scipy", "pandas", "pyarrow", "PIL", "cv2", "transformers",
+    "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub", "diffusers", "peft", "trl", "timm",
+    "evaluate", "deepspeed", "megatron", "apex", "lightning", "pytorch_lightning", "lightning_fabric", "flash_attn",
+    "xformers", "bitsandbytes", "vllm", "sglang", "flashinfer", "aiter", "tqdm", "ray", "dask", "distributed",
+    "tensorboard", "wandb", "mlflow", "hydra", "omegaconf", "pytest", "_pytest", "IPython", "ipykernel",
+    "jupyter_client", "tornado", "msgspec", "rich", "click", "requests", "urllib3", "fsspec", "psutil", "pynvml",
+    "sympy", "networkx", "jinja2", "yaml", "einops", "regex", "sentencepiece", "nvidia", "cuda", "cutlass",
+    "transformer_engine", "profsuite", "sklearn", "matplotlib", "setuptools", "pip",
 ))  # fmt: skip
 """Packages of the index that everybody uses; the level high keeps no others."""
 

@@ -30,7 +30,8 @@ _THREAD: Final = re.compile(
     re.IGNORECASE,
 )
 _PROCESS: Final = re.compile(
-    r"(?:i?python[\d.]*|(?:CPU|GPU|NPU|XPU|MTIA|HPU) ?\d*|CUPTI Overhead|Ascend Hardware|Spans|Traces|CANN|HBM|LLC|\d*)",
+    r"(?:i?python[\d.]*|(?:CPU|GPU|NPU|XPU|MTIA|HPU) ?\d*|CUPTI Overhead|Ascend Hardware|Spans|Traces|CANN|HBM"
+    r"|LLC|\d*)",
     re.IGNORECASE,
 )
 
@@ -90,14 +91,22 @@ def _inputs(text: str, redactor: Redactor, column: str) -> str:
     """Values of scalar inputs: numbers and flags stay, other texts do not."""
 
     def value(word: str, context: Context) -> str:
-        if context.bare or word in ("True", "False", "None", "") or _PLAIN.fullmatch(word) or _NUMBER.fullmatch(word) or word in _INPUT_WORDS:
+        if (
+            context.bare
+            or word in ("True", "False", "None", "")
+            or _PLAIN.fullmatch(word)
+            or _NUMBER.fullmatch(word)
+            or word in _INPUT_WORDS
+        ):
             return word
         return redactor.named("text", word, column)
 
     return json_text.substitute(text, value)
 
 
-_INPUT_WORDS: Final = frozenset(("mean", "sum", "none", "inf", "-inf", "nan", "floor", "trunc", "tanh", "cuda", "cpu", "strided"))
+_INPUT_WORDS: Final = frozenset(
+    ("mean", "sum", "none", "inf", "-inf", "nan", "floor", "trunc", "tanh", "cuda", "cpu", "strided")
+)
 
 
 def _unless(pattern: re.Pattern[str], kind: str) -> Namer:

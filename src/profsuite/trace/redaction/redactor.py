@@ -319,7 +319,7 @@ class Redactor:
         return self.path(body) + tail
 
     def path(self, path: str) -> str:
-        """An absolute path by what of it is public; else its folder is a pseudonym, and its name if that is no code's."""
+        """An absolute path by what of it is public; else a pseudonym for its folder, and for its name but code's."""
         found = paths.split(path, self._projects)
         if found.public is not None:
             if found.public != path:
@@ -341,4 +341,9 @@ class Redactor:
 
 def _is_host(key: str, text: str) -> bool:
     """Whether a text under this key is a host's name, with or without a port."""
-    return is_host_key(key) and not text.isdigit() and text not in _ARCHITECTURES and bool(re.fullmatch(r"[\w.:\[\]-]{2,253}", text))
+    return (
+        is_host_key(key)
+        and not text.isdigit()
+        and text not in _ARCHITECTURES
+        and bool(re.fullmatch(r"[\w.:\[\]-]{2,253}", text))
+    )

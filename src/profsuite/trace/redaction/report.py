@@ -51,7 +51,7 @@ class RedactionReport:
             self.remove(table, rows)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values: how many different ``values`` of a kind, in how many ``texts`` of which column."""
+        """The report as plain values: how many ``values`` of a kind, in how many ``texts`` of which column."""
         return {
             "sensitivity": self.level,
             "num_traces": self.num_traces,
@@ -70,7 +70,10 @@ class RedactionReport:
         """The report in one line: ``redacted (medium): 41 paths, 3 emails``."""
         found = sorted(((self._values(kind), kind) for kind in self.texts), key=lambda each: (-each[0], each[1]))
         words = [f"{count:,} {_plural(kind, count)}" for count, kind in found]
-        words += [f"{rows:,} rows of {table} opted out" for table, rows in sorted(self.removed.items())]
+        words += [
+            f"{rows:,} {'row' if rows == 1 else 'rows'} of {table} opted out"
+            for table, rows in sorted(self.removed.items())
+        ]
         said = ", ".join(words) or "nothing had to be replaced"
         return f"redacted ({self.level}): {said}" if self.level else said
 
@@ -82,7 +85,11 @@ class RedactionReport:
 def _plural(kind: str, count: int) -> str:
     name = kind.replace("-", " ")
     if name in ("environment", "opted out"):
-        return {"environment": "environment values", "opted out": "opted-out names"}[name]
+        return (
+            {"environment": "variable", "opted out": "name opted out"}[name]
+            if count == 1
+            else {"environment": "variables", "opted out": "names opted out"}[name]
+        )
     if count == 1:
         return name
     if name.endswith("s"):

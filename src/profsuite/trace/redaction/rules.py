@@ -25,7 +25,7 @@ class RuleError(ProfsuiteError):
 
 @dataclass(frozen=True, slots=True)
 class OwnRule:
-    """What ``regex`` finds becomes ``replacement`` (with its groups, \\1), or without one a pseudonym called ``name``."""
+    """What ``regex`` finds becomes ``replacement`` (with its groups), or without one a pseudonym called ``name``."""
 
     name: str
     regex: re.Pattern[str]
@@ -70,7 +70,7 @@ def _rule(place: str, rule: Any) -> OwnRule:
             raise RuleError(f"{place}: {key} is {value!r}; it must be {kind}")
     name = rule.get("name", "")
     if not _NAME.fullmatch(name):
-        raise RuleError(f"{place}: name is {name!r}; write small letters, digits and hyphens, as in name = \"project\"")
+        raise RuleError(f'{place}: name is {name!r}; write small letters, digits and hyphens, as in name = "project"')
     level = rule.get("level", "low")
     if level not in LEVELS:
         raise RuleError(f"{place}: level is {level!r}; choose from {', '.join(LEVELS)}")
@@ -78,7 +78,9 @@ def _rule(place: str, rule: Any) -> OwnRule:
     try:
         regex = re.compile(_expression(place, rule), flags)
     except (re.error, OverflowError, RecursionError) as error:
-        raise RuleError(f"{place}: pattern is no regular expression: {error}; \\ before a character takes it as it is") from error
+        raise RuleError(
+            f"{place}: pattern is no regular expression: {error}; \\ before a character takes it as it is"
+        ) from error
     if regex.search("") or regex.fullmatch(""):
         raise RuleError(f"{place}: matches the empty text, so everything; use + in place of *")
     replacement = rule.get("replacement")
@@ -109,6 +111,6 @@ def _expression(place: str, rule: dict[str, Any]) -> str:
         return r"(?<!\w)" + "".join(_GLOB.get(c, re.escape(c)) for c in re.sub(r"\*+", "*", glob)) + r"(?!\w)"
     words = rule["words"]
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
-        raise RuleError(f"{place}: words are {words!r}; write a list of texts, as in words = [\"falcon\"]")
+        raise RuleError(f'{place}: words are {words!r}; write a list of texts, as in words = ["falcon"]')
     longest_first = sorted(words, key=len, reverse=True)
     return r"(?<![^\W_])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![^\W_])"

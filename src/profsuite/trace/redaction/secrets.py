@@ -33,46 +33,72 @@ _END: Final = r"(?![A-Za-z0-9])"
 
 SECRETS: Final[tuple[Secret, ...]] = (
     _secret(
-        "private-key", "KEY",
+        "private-key",
+        "KEY",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:(?!-----END )[\s\S])*+(?:-----END [A-Z0-9 ]{0,60}-----)?",
         r"AGE-SECRET-KEY-1[A-Z0-9]{20,}",
     ),
     _secret(
-        "ssh-key", "AAAA",
+        "ssh-key",
+        "AAAA",
         r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}) AAAA[A-Za-z0-9+/=]{16,}(?: [^\s\"']{1,200})?",
     ),
-    _secret("aws-key", "AKIA ASIA ABIA ACCA AGPA AIDA AIPA ANPA AROA", _BEGIN + r"(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|AROA)[A-Z0-9]{16}" + _END),
-    _secret("github-token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", _BEGIN + r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{22,})"),
-    _secret("gitlab-token", "glpat- gldt- glrt- glptt- glft- glcbt- gloas- glsoat- glagent- glimt- glffct-", _BEGIN + r"gl(?:pat|dt|rt|ptt|ft|cbt|oas|soat|agent|imt|ffct)-[A-Za-z0-9_.-]{16,}"),
+    _secret(
+        "aws-key",
+        "AKIA ASIA ABIA ACCA AGPA AIDA AIPA ANPA AROA",
+        _BEGIN + r"(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|AROA)[A-Z0-9]{16}" + _END,
+    ),
+    _secret(
+        "github-token",
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+        _BEGIN + r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{22,})",
+    ),
+    _secret(
+        "gitlab-token",
+        "glpat- gldt- glrt- glptt- glft- glcbt- gloas- glsoat- glagent- glimt- glffct-",
+        _BEGIN + r"gl(?:pat|dt|rt|ptt|ft|cbt|oas|soat|agent|imt|ffct)-[A-Za-z0-9_.-]{16,}",
+    ),
     _secret("hugging-face-token", "hf_ api_org_", _BEGIN + r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
     _secret(
-        "api-key", "sk- gsk_ r8_ pplx_ tvly_ lin_api_ shpat_ shpss_ shpca_ shppa_",
+        "api-key",
+        "sk- gsk_ r8_ pplx_ tvly_ lin_api_ shpat_ shpss_ shpca_ shppa_",
         _BEGIN + r"sk-(?:[a-z0-9]{2,10}-){0,2}(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{16,}",
         _BEGIN + r"(?:gsk|r8|pplx|tvly|lin_api|shp(?:at|ss|ca|pa))_[A-Za-z0-9]{20,}",
     ),
     _secret(
-        "slack-token", "xox xapp-", _BEGIN + r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{8,}", _BEGIN + r"xapp-\d-[A-Za-z0-9-]{10,}"
+        "slack-token",
+        "xox xapp-",
+        _BEGIN + r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{8,}",
+        _BEGIN + r"xapp-\d-[A-Za-z0-9-]{10,}",
     ),
     _secret(
-        "webhook", "https://",
+        "webhook",
+        "https://",
         r"https://(?:hooks\.slack\.com|(?:discord|discordapp)\.com/api|[\w.-]{1,80}\.webhook\.office\.com)/[^\s\"'<>]+",
     ),
     _secret(
-        "google-key", "AIza ya29. GOCSPX- 1//0",
+        "google-key",
+        "AIza ya29. GOCSPX- 1//0",
         _BEGIN + r"(?:AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_.-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,})",
         _BEGIN + r"1//0[A-Za-z0-9_-]{20,}",
     ),
     _secret("jwt", "eyJ", _BEGIN + r"eyJ[A-Za-z0-9_-]{6,600}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){0,3}"),
     _secret(
-        "azure-key", "AccountKey= SharedAccess sig= 8Q~",
+        "azure-key",
+        "AccountKey= SharedAccess sig= 8Q~",
         r"(?<=AccountKey=)[^;\s\"']+",
         r"(?<=SharedAccessKey=)[^;\s\"']+",
         r"(?<=SharedAccessSignature=)[^;\s\"']+",
         r"(?<=[?&]sig=)[A-Za-z0-9%+/=_-]{16,}",
         _BEGIN + r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{34,}",
     ),
-    _secret("stripe-key", "k_live_ k_test_ whsec_", _BEGIN + r"[spr]k_(?:live|test)_[A-Za-z0-9]{10,}", _BEGIN + r"whsec_[A-Za-z0-9+/=]{16,}"),
+    _secret(
+        "stripe-key",
+        "k_live_ k_test_ whsec_",
+        _BEGIN + r"[spr]k_(?:live|test)_[A-Za-z0-9]{10,}",
+        _BEGIN + r"whsec_[A-Za-z0-9+/=]{16,}",
+    ),
     _secret("npm-token", "npm_", _BEGIN + r"npm_[A-Za-z0-9]{20,}"),
     _secret("pypi-token", "pypi-", _BEGIN + r"pypi-[A-Za-z0-9_-]{16,}"),
     _secret("wandb-key", "wandb_v local-", _BEGIN + r"(?:wandb_v\d_[A-Za-z0-9_]{16,}|local-[0-9a-f]{40})"),
@@ -85,7 +111,8 @@ SECRETS: Final[tuple[Secret, ...]] = (
     _secret("telegram-token", ":AA", _BEGIN + r"\d{6,12}:AA[A-Za-z0-9_-]{30,}"),
     _secret("vault-token", "hvs. hvb. hvr.", _BEGIN + r"hv[sbr]\.[A-Za-z0-9_-]{16,}"),
     _secret(
-        "authorization", "uthorization UTHORIZATION earer asic EARER ASIC",
+        "authorization",
+        "uthorization UTHORIZATION earer asic EARER ASIC",
         r"(?i:(?<=authorization[:=])|(?<=authorization: )|(?<=authorization\":)|(?<=authorization\": ))\"?(?!\s)"
         r"(?:(?:basic|bearer|digest|token|negotiate) )?[^\s\"',;]+",
         r"(?i:(?<=\bbearer )|(?<=\bbasic ))(?=[A-Za-z._~+/=-]{0,128}[0-9])[A-Za-z0-9._~+/=-]{12,}",
@@ -108,9 +135,7 @@ _VALUE: Final = r"(?P<value>(?<=\")[^\"\n]+(?=\")|(?<=')[^'\n]+(?=')|[^\s\"',;&}
 PAIR_WORDS: Final = re.compile(rf"(?i){_WORDS}|{_WEAK}")
 """What a text must hold for the expressions of pairs to find anything."""
 
-STRONG_PAIR: Final = re.compile(
-    rf"(?i)(?:{_WORDS})(?:[_-]?(?:id|value|b64|base64|hash|\d{{1,3}}))?{_IS}{_VALUE}"
-)
+STRONG_PAIR: Final = re.compile(rf"(?i)(?:{_WORDS})(?:[_-]?(?:id|value|b64|base64|hash|\d{{1,3}}))?{_IS}{_VALUE}")
 """A name that means a secret, and its value: ``password=hunter2``, ``"api_key": "x"``."""
 
 OPTION: Final = re.compile(
@@ -125,7 +150,9 @@ WEAK_PAIR: Final = re.compile(rf"(?i)(?<![A-Za-z0-9])(?:[A-Za-z0-9]{{1,32}}[_-])
 LOGIN: Final = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
 """User and password in a URL."""
 
-_PLAIN_VALUE: Final = re.compile(r"(?i)(?:none|null|nil|true|false|yes|no|on|off|\d{1,3}|<[^>]*>?|\*+|\.\.\.|\(left out\)?)")
+_PLAIN_VALUE: Final = re.compile(
+    r"(?i)(?:none|null|nil|true|false|yes|no|on|off|\d{1,3}|<[^>]*>?|\*+|\.\.\.|\(left out\)?)"
+)
 _SECRET_NAME: Final = re.compile(rf"(?i)(?:{_WORDS})")
 _WEAK_NAME: Final = re.compile(rf"(?i)(?:.*[^A-Za-z])?(?:{_WEAK})")
 

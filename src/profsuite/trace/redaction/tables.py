@@ -22,7 +22,7 @@ from profsuite.trace.schema import BY_NAME, TABLES
 from profsuite.trace.snapshot import SNAPSHOT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from profsuite.trace.spill import Spill
 
 ANNOTATIONS: Final = (Role.ANNOTATION, Role.DEVICE_ANNOTATION)
-LAYOUT: Final = frozenset((("flow", "phase"), ("kernel", "kind"), ("track", "kind"), ("tensor", "role"), ("slice", "category")))
+LAYOUT: Final = frozenset(
+    (("flow", "phase"), ("kernel", "kind"), ("track", "kind"), ("tensor", "role"), ("slice", "category"))
+)
 """Columns whose words are the reader's own, or Kineto's: nothing of a file's own stands in them but in ``category``."""
 
 
@@ -69,8 +71,7 @@ def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
             place = (spec.name, column.name)
             if column.dtype != "text" or place == ("metadata", "value"):
                 continue
-            name = _namer(redactor, place, marked)
-            new[column.name] = _rewritten(columns[place], used[place], name)
+            new[column.name] = _rewritten(columns[place], used[place], _namer(redactor, place, marked))
         if spec.name == "metadata":
             new["value"] = _encoded([redactor.value(value, "metadata.value", key) for key, value in facts], fact)
         tables[spec.name] = with_texts(trace.table(spec.name), spec, new)
@@ -83,14 +84,14 @@ def redact_info(info: TraceInfo, redactor: Redactor) -> TraceInfo:
     devices = tuple(_plain(device, redactor, "info.devices") for device in info.devices)
     return replace(
         info,
-        source=source_name(info.source, info.rank, redactor),
+        source=source_name(info.source, redactor),
         backend=None if info.backend is None else redactor.text(info.backend, "info.backend"),
         selection=None if info.selection is None else redactor.text(info.selection, "info.selection"),
         devices=cast("Any", devices),
     )
 
 
-def source_name(source: str, rank: int | None, redactor: Redactor) -> str:
+def source_name(source: str, redactor: Redactor) -> str:
     """What an input is called: the name of its file, its folder as a pseudonym, and the rank that it says."""
     if redactor.level is None or source in ("", "-"):
         return redactor.text(source, "info.source")
@@ -101,11 +102,15 @@ def source_name(source: str, rank: int | None, redactor: Redactor) -> str:
     else:
         named = redactor.text(file, "info.source")
         if redactor.level >= Level.MEDIUM and slash:
-            shown = redactor.path(f"{folder}/.py") if folder.startswith("/") or ":" in folder else redactor.text(folder, "info.source")
+            shown = (
+                redactor.path(f"{folder}/.py")
+                if folder.startswith("/") or ":" in folder
+                else redactor.text(folder, "info.source")
+            )
             named = f"{shown.removesuffix('.py').rstrip('/')}/{named}"
         elif slash:
             named = f"{redactor.text(folder, 'info.source')}/{named}"
-    known = rank_in_name(source) if rank is None else rank
+    known = rank_in_name(source)
     if known is not None and rank_in_name(named) != known:
         named = f"{named}.rank{known}"
     return named
@@ -140,22 +145,23 @@ def redact_spill(spill: Spill, redactor: Redactor) -> Spill:
             name = _namer(redactor, _POOL_PLACES.get(pool, ("", pool)), marked)
             new = [name(code, text) for code, text in enumerate(texts)]
         spill.pools[pool] = strings(new)
-    source = spill.source
-    rank = None
     spill.manifest = {
         **spill.manifest,
-        "header": [[redactor.text(key, "metadata.key"), redactor.value(value, "metadata.value", key)] for key, value in header],
+        "header": [
+            [redactor.text(key, "metadata.key"), redactor.value(value, "metadata.value", key)] for key, value in header
+        ],
         "tracks": [[redactor.text(pid, "track.pid"), redactor.text(tid, "track.tid")] for pid, tid in tracks],
         "remarks": [{**r, "message": redactor.text(r["message"], "health.message")} for r in spill.manifest["remarks"]],
     }
-    spill.source = source_name(source, rank, redactor)
+    spill.source = source_name(spill.source, redactor)
     redactor.report.num_traces += 1
     return spill
 
 
 _POOL_PLACES: Final = {
-    "name": ("slice", "name"), "category": ("slice", "category"), "shape": ("op", "input_dims"), "types": ("op", "input_types"),
-    "concrete": ("op", "concrete_inputs"), "stack": ("op", "call_stack"), "module": ("op", "module_hierarchy"),
+    "name": ("slice", "name"), "category": ("slice", "category"), "shape": ("op", "input_dims"),
+    "types": ("op", "input_types"), "concrete": ("op", "concrete_inputs"), "stack": ("op", "call_stack"),
+    "module": ("op", "module_hierarchy"),
     "meta_name": ("metadata", "scope"), "meta_key": ("metadata", "key"), "series": ("counter", "series"),
 }  # fmt: skip
 """The column of the tables that each pool of strings is for."""
@@ -201,11 +207,13 @@ def redact_snapshot(snapshot: Snapshot, redactor: Redactor) -> Snapshot:
             if column.dtype == "text":
                 text = columns[spec.name, column.name]
                 used = np.unique(text.codes[text.codes >= 0])
-                new[column.name] = _rewritten(text, used, _namer(redactor, (f"snapshot {spec.name}", column.name), frozenset()))
+                new[column.name] = _rewritten(
+                    text, used, _namer(redactor, (f"snapshot {spec.name}", column.name), frozenset())
+                )
         tables[spec.name] = with_texts(snapshot.table(spec.name), spec, new)
     settings = {key: redactor.value(value, "snapshot.settings", key) for key, value in snapshot.settings.items()}
     redactor.report.num_traces += 1
-    source = source_name(snapshot.source, None, redactor)
+    source = source_name(snapshot.source, redactor)
     return replace(snapshot, source=source, tables=tables, settings=settings, _cache={})
 
 
@@ -252,7 +260,7 @@ def _words(pool: Any) -> list[str]:
 
 def _rewritten(text: Text, used: NDArray[np.int32], name: Callable[[int, str], str]) -> Text:
     """A text column with its words rewritten: only those that rows have, and each once."""
-    words = _words(text.pool.take(pa.array(used)))
+    words = _words(text.pool.take(cast("Any", pa.array(used))))
     numbers: dict[str, int] = {}
     table = np.full(len(text.pool) + 1, -1, np.int32)
     for code, word in zip(used.tolist(), words, strict=True):

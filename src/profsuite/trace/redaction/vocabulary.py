@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VOCABULARY: Final = frozenset("""
+_WORDS: Final = """
 abs absolute acceptable access accumulate acl aclnnaddmm aclnncast aclnndivs aclnnmm aclnnmuls aclnnnllloss
 aclnntopk acos acosh activation adagrad adam adamfunctor adammode adamw adaptive add addbmm addcdiv addcmul
 addfunctor addmm addmv addr adjoint affine ailk airy aligned alignment alik all allclose allgather alloc allreduce
@@ -82,4 +82,6 @@ unquantized unroll unrolled unsafe unscale unshuffle unsigned unsqueeze unweight
 userargs using val validate value values vander var vdev vdot vec vecdot vector vectorized version view viewbackward
 vllm void volatile volta vsplit vstack vulkan wait waitbackward warn warp weight weighted weights wgrad where window
 winograd with wmma wrapped wrapper write wrw xla xlogy xmma xor xregs zero zeros zerotensor zeta
-""".split())
+"""
+
+VOCABULARY: Final = frozenset(_WORDS.split())
