@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+"""A string that does not end goes to the end: else every quote in it would be looked for an end of its own."""
 _NUMBER: Final = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null|NaN|-?Infinity")
 
 
@@ -89,5 +90,5 @@ def _decoded(literal: str) -> str:
     try:
         value = json.loads(literal)
     except ValueError:
-        return literal[1:-1]
+        return literal[1:].removesuffix('"')
     return str(value)

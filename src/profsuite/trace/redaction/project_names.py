@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Namer = Callable[[str, Redactor, str], str]
 
 _FRAME: Final = re.compile(
-    r"(?P<file>[^\s;()<>\"][^;()<>\"\n]{0,511}?\.(?:pyx?|ipynb|cpp|cc|cu|h)(?!\w))(?P<line>\((?:\d{1,9})\)|:\d{1,9})?"
+    r"(?<![\w./\\-])(?P<file>[^\s;()<>\"][^;()<>\"\n]{0,255}?\.(?:pyx?|ipynb|cpp|cc|cu|h)(?!\w))(?P<line>\((?:\d{1,9})\)|:\d{1,9})?"
     r"(?::[ ](?P<function>[^;\n\"]{1,512}))?"
 )
 _MODULE: Final = re.compile(r"nn\.Module: (?P<module>[^\s;]{1,256}?)(?P<number>_\d{1,9})?(?=$|[\s;])")

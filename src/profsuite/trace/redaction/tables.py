@@ -5,6 +5,7 @@ Texts are dictionary encoded, so each distinct one is looked at once, however ma
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,17 +18,17 @@ from profsuite.trace.header import rank_in_name
 from profsuite.trace.redaction import opt_out
 from profsuite.trace.redaction.project_names import NAMERS, annotation, frames
 from profsuite.trace.redaction.redactor import Redactor
-from profsuite.trace.redaction.settings import Level
+from profsuite.trace.redaction.rules import read_rules
+from profsuite.trace.redaction.settings import LEVELS, Level, Redaction
 from profsuite.trace.schema import BY_NAME, TABLES
 from profsuite.trace.snapshot import SNAPSHOT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from profsuite.trace.model import Trace, TraceInfo
-    from profsuite.trace.redaction.settings import Redaction
     from profsuite.trace.schema import Table
     from profsuite.trace.snapshot import Snapshot
     from profsuite.trace.spill import Spill
@@ -39,9 +40,26 @@ LAYOUT: Final = frozenset(
 """Columns whose words are the reader's own, or Kineto's: nothing of a file's own stands in them but in ``category``."""
 
 
-def redact(trace: Trace, redaction: Redaction) -> Trace:
-    """A trace as it may be given away, by these settings."""
-    return redact_trace(trace, Redactor(redaction))
+def redact(
+    trace: Trace,
+    sensitivity: str = "medium",
+    *,
+    opt_out: Sequence[str] = (),
+    rules: str | os.PathLike[str] | None = None,
+    projects: Sequence[str | os.PathLike[str]] = (),
+    key: bytes | None = None,
+) -> Trace:
+    """A trace as it may be given away; docs/redaction.md says what ``sensitivity`` low, medium and high hide.
+
+    ``opt_out`` are globs of modules, functions and annotations that are removed, ``rules`` a file of own rules,
+    ``projects`` folders whose files are shown by their path within them.  With a ``key`` pseudonyms are those of every
+    trace that is redacted with it.  ``ValueError`` for another sensitivity, ``RuleError`` where the rules are wrong.
+    """
+    if sensitivity not in LEVELS:
+        raise ValueError(f"sensitivity is {sensitivity!r}; choose from {', '.join(LEVELS)}")
+    found = () if rules is None else read_rules(os.fspath(rules))
+    folders = tuple(os.path.abspath(folder) for folder in projects)  # noqa: PTH100
+    return redact_trace(trace, Redactor(Redaction(LEVELS[sensitivity], folders, found, tuple(opt_out), key)))
 
 
 def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
