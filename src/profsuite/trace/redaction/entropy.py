@@ -60,10 +60,10 @@ def _is_key(text: str) -> bool:
     if _HEX.fullmatch(text):
         return entropy(text.lower()) > 3 and not text.isdigit()
     digits, upper, lower = sum(map(str.isdigit, text)), any(map(str.isupper, text)), any(map(str.islower, text))
+    if len(text) == AWS and digits and upper and lower and re.search(r"[/+]", text) and entropy(text) > AWS_BITS:
+        return True
     if digits < 2 or not (upper or lower) or entropy(text) < MIN_BITS:
         return False
-    if len(text) == AWS and upper and lower and re.search(r"[/+]", text) and entropy(text) > AWS_BITS:
-        return True
     words = _WORD.findall(text)
     longest, mean = max(map(len, words)), sum(map(len, words)) / len(words)
     if upper and lower:

@@ -181,10 +181,10 @@ class Redactor:
         for rule in self._rules:
             text = rule.regex.sub(partial(self._own, rule), text)
         text = self._keys(text)
-        if "@" in text or "%40" in text:
-            text = self._mail(text)
         if "://" in text:
             text = secrets.LOGIN.sub(self._login, text)
+        if "@" in text or "%40" in text:
+            text = self._mail(text)
         if self.level >= Level.MEDIUM:
             text = self._places(text)
         elif "/" in text or "\\" in text:

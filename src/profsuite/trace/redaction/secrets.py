@@ -159,7 +159,7 @@ _WEAK_NAME: Final = re.compile(rf"(?i)(?:.*[^A-Za-z])?(?:{_WEAK})")
 
 def may_hold_key(text: str) -> bool:
     """Whether a text is such that ``SECRETS`` may find anything: quicker than to look for each."""
-    return bool(_LONG_RUN.search(text)) or "uthor" in text or "UTHOR" in text
+    return bool(_LONG_RUN.search(text)) or any(mark in text for mark in ("uthor", "UTHOR", "PRIVATE KEY"))
 
 
 @lru_cache(maxsize=4096)
