@@ -66,7 +66,9 @@ def _arrow(table: pa.Table) -> Iterator[bytes]:
     for column in table.columns:
         for chunk in column.chunks:
             array: Any = chunk
-            yield repr(array.dictionary.to_pylist() if isinstance(array, pa.DictionaryArray) else array.to_pylist()).encode()
+            yield repr(
+                array.dictionary.to_pylist() if isinstance(array, pa.DictionaryArray) else array.to_pylist()
+            ).encode()
 
 
 def _duckdb(file: Path) -> Iterator[bytes]:
@@ -109,7 +111,9 @@ def needs_extra(name: str) -> None:
 
 
 @each_format
-def test_nothing_planted_leaves_by_the_command(planted: Path, corpus: SimpleNamespace, tmp_path: Path, name: str) -> None:
+def test_nothing_planted_leaves_by_the_command(
+    planted: Path, corpus: SimpleNamespace, tmp_path: Path, name: str
+) -> None:
     needs_extra(name)
     target = tmp_path / "out" / f"job{format_called(name).suffix}"
     target.parent.mkdir()
@@ -148,7 +152,9 @@ def test_nor_at_the_highest_level(
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_search_finds_what_is_there(planted_trace: Trace, corpus: SimpleNamespace, tmp_path: Path, name: str) -> None:
+def test_the_search_finds_what_is_there(
+    planted_trace: Trace, corpus: SimpleNamespace, tmp_path: Path, name: str
+) -> None:
     needs_extra(name)
     form = format_called(name)
     target = tmp_path / "out" / f"job{form.suffix}"
@@ -168,7 +174,11 @@ def test_nothing_planted_leaves_a_report(planted: Path, corpus: SimpleNamespace,
 
 @pytest.mark.parametrize(
     "command",
-    [["diff", "IN", "IN", "--format", "json"], ["memory", "IN", "--format", "json"], ["whatif", "IN", "--format", "json"]],
+    [
+        ["diff", "IN", "IN", "--format", "json"],
+        ["memory", "IN", "--format", "json"],
+        ["whatif", "IN", "--format", "json"],
+    ],
 )
 def test_nothing_planted_leaves_other_commands(planted: Path, corpus: SimpleNamespace, command: list[str]) -> None:
     done = CliRunner().invoke(app, [str(planted) if word == "IN" else word for word in command] + ["--redact"])

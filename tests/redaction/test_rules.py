@@ -55,7 +55,10 @@ def test_own_rules(tmp_path: Path) -> None:
         ("x = 1\n[[rule]]\nname='a'\npattern='b'", "the key 'x' is not known"),
         ("[[rule]]\nname='a'\npattern='b'\nlevl='low'", "rule 1: the key 'levl' is not known; there are name"),
         ("[[rule]]\nname='A b'\npattern='b'", "rule 1: name is 'A b'"),
-        ("[[rule]]\nname='a'\npattern='b'\n[[rule]]\nname='a'\npattern='('", "rule 2: pattern is no regular expression"),
+        (
+            "[[rule]]\nname='a'\npattern='b'\n[[rule]]\nname='a'\npattern='('",
+            "rule 2: pattern is no regular expression",
+        ),
         ("[[rule]]\nname='a'\npattern='b*'", "matches the empty text"),
         ("[[rule]]\nname='a'", "has none; give one of pattern, glob and words"),
         ("[[rule]]\nname='a'\npattern='b'\nglob='c'", "has pattern and glob"),
@@ -63,7 +66,10 @@ def test_own_rules(tmp_path: Path) -> None:
         ("[[rule]]\nname='a'\nwords=[]", "words are []"),
         ("[[rule]]\nname='a'\nwords='b'", "words is 'b'; it must be a list of texts"),
         ("[[rule]]\nname='a'\npattern='b'\nlevel='max'", "level is 'max'; choose from low, medium, high"),
-        ("[[rule]]\nname='a'\npattern='(b)'\nreplacement='\\2'", "replacement has \\2, a group that the pattern has not"),
+        (
+            "[[rule]]\nname='a'\npattern='(b)'\nreplacement='\\2'",
+            "replacement has \\2, a group that the pattern has not",
+        ),
         ("[[rule]]\nname='a'\npattern='b'\nreplacement='\\g<x>'", "replacement has \\g<x>"),
     ],
 )
@@ -111,7 +117,9 @@ def test_the_output_is_not_named_after_the_host(planted: Path, tmp_path: Path, m
     assert "0418" not in made.name
 
 
-def test_keyed_pseudonyms_are_those_of_every_run(planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyed_pseudonyms_are_those_of_every_run(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PROFSUITE_REDACT_KEY", "a key of the job")
     users = set()
     for name in ("a.json", "b.json"):
@@ -134,7 +142,9 @@ def test_many_ranks_in_processes_share_pseudonyms(planted: Path, tmp_path: Path)
     assert done.exit_code == 2, done.output
     assert "quintavalle" not in done.stdout
     reports = json.loads(done.stdout)["reports"]
-    places = [finding["where"]["source"] for report in reports for finding in report["findings"] if finding["where"]["source"]]
+    places = [
+        finding["where"]["source"] for report in reports for finding in report["findings"] if finding["where"]["source"]
+    ]
     sources = {report["source"].rpartition("/")[0] for report in reports}
     assert len(sources) == 1, "both lie in one folder, under one pseudonym"
     assert not [place for place in places if "falcon" in place]

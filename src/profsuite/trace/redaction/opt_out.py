@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _FRAME: Final = re.compile(r"(?P<file>[^\n]+?)\.pyx?\(\d{1,9}\): (?P<function>[^\n]*)")
 _TOKEN: Final = re.compile(r"(?:[\w.-]|::|[/\\])+")
+_STEPS: Final = ("ProfilerStep#", "Iteration#")
 _LONGEST: Final = 4096
 """Characters of a name that are compared."""
 
@@ -40,7 +41,7 @@ class OptOut:
     """Globs of dotted names, as Python has them.
 
     A glob names whole parts of a name: ``mymodule`` is all of that module, ``mymodule.secret*`` what in it begins
-    so, ``*.step`` every function of that name.  ``src/mymodule/secret.py(8): run`` is ``src.mymodule.secret.run``,
+    so, ``*.step`` every function of that name; marks of steps are none.  ``src/mymodule/secret.py(8): run`` is ``src.mymodule.secret.run``,
     ``nn.Module: Block_0`` is ``Block_0`` and ``Block``.
     """
 
@@ -53,12 +54,14 @@ class OptOut:
 
     def matches(self, text: str) -> bool:
         """Whether a name, a frame or a file is one that was opted out."""
-        if self._regex is None or not text:
+        if self._regex is None or not text or text.startswith(_STEPS):
             return False
         return any(self._regex.fullmatch(name) is not None for name in _dotted(text[:_LONGEST]))
 
     def sub(self, text: str, replace: Callable[[str], str]) -> str:
         """``text`` with every name in it that was opted out replaced."""
+        if text.startswith(_STEPS):
+            return text
         return _TOKEN.sub(lambda found: replace(found[0]) if self.matches(found[0]) else found[0], text)
 
     def frames(self, stack: str) -> str:
