@@ -44,7 +44,8 @@ HOSTS = ("gpu-hgx-0417.pod3.falconlabs.internal", "10.83.117.42", "gpu-hgx-0418"
 PATHS = ("/home/quintavalle/falcon/pretrain", "/mnt/lustre/falcon-corpus/v7/shards", "C:\\Users\\zbigniewska\\falcon")
 
 NEEDLES = (
-    *KEYS.values(), *NAMES, *EMAILS, *HOSTS, "falconlabs", "ursula", "hgx-0417", "pod3", "falcon-corpus", "falcon/pretrain",
+    *KEYS.values(), *NAMES, *EMAILS, *HOSTS, "falconlabs", "ursula", "hgx-0417", "pod3", "falcon-corpus",
+    "falcon/pretrain",
     "secret-bucket-17",
 )  # fmt: skip
 """What no output at the level medium may hold."""
@@ -102,15 +103,20 @@ def document(rank: int = 0) -> dict[str, Any]:
             _event(f"custom {EMAILS[1]}", SENTENCES[1], at + 1100, 20, 2),
             _event(
                 "cpu_op", "record_param_comms", at + 1200, 50,
-                **{"Collective name": "allreduce", "Process Group Name": HOSTS[2], "Process Group Description": EMAILS[0]},
+                **{
+                    "Collective name": "allreduce", "Process Group Name": HOSTS[2],
+                    "Process Group Description": EMAILS[0],
+                },
             ),
             {"ph": "C", "name": f"load of {HOSTS[0]}", "pid": 100, "ts": at, "args": {EMAILS[1]: 1 + step}},
             {"ph": "i", "s": "t", "name": SENTENCES[3], "pid": 100, "tid": 1, "ts": at + 3, "cat": "x"},
             {"ph": "s", "id": HOSTS[0], "name": EMAILS[0], "cat": "ac2g", "pid": 100, "tid": 1, "ts": at + 45},
             {"ph": "f", "id": HOSTS[0], "name": EMAILS[0], "cat": "ac2g", "pid": 0, "tid": 7, "ts": at + 60, "bp": "e"},
             {
-                "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t", "pid": 100, "tid": 1, "ts": at + 205,
-                "args": {"Addr": 4096 + step, "Bytes": 512, "Total Allocated": 512, "Total Reserved": 4096, "Device Type": 1,
+                "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t", "pid": 100, "tid": 1,
+                "ts": at + 205,
+                "args": {"Addr": 4096 + step, "Bytes": 512, "Total Allocated": 512, "Total Reserved": 4096,
+                         "Device Type": 1,
                          "Device Id": 0},
             },
         ]  # fmt: skip
@@ -148,7 +154,8 @@ def planted_trace(planted: Path) -> Trace:
     trace = load(planted, cache=False)
     rows: dict[str, dict[str, Any]] = {
         "compile_event": {
-            "ts": np.array([1_000_000]), "dur": np.array([5_000]), "kind": _text("graph_break"), "frame_id": np.array([2]),
+            "ts": np.array([1_000_000]), "dur": np.array([5_000]), "kind": _text("graph_break"),
+            "frame_id": np.array([2]),
             "frame_compile_id": np.array([1]), "name": _text(SENTENCES[0]), "reason": _text(" | ".join(SENTENCES)),
             "file": _text(f"{PATHS[0]}/trainer_internal.py"), "line": np.array([88]),
         },

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,7 @@ def _duckdb(file: Path) -> Iterator[bytes]:
 
     with duckdb.connect(str(file), read_only=True) as database:
         for (name,) in database.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-            yield repr(database.execute(f'SELECT * FROM "{name}"').fetchall()).encode()  # noqa: S608
+            yield repr(database.execute(f'SELECT * FROM "{name}"').fetchall()).encode()
 
 
 def _deflated(data: bytes) -> Iterator[bytes]:
@@ -84,10 +85,8 @@ def _deflated(data: bytes) -> Iterator[bytes]:
     for mark, bits in ((b"\x1f\x8b\x08", 31), (b"\x78\x9c", 15), (b"\x78\xda", 15)):
         at = data.find(mark)
         while at >= 0:
-            try:
+            with suppress(zlib.error):
                 yield zlib.decompressobj(bits).decompress(data[at:], 1 << 24)
-            except zlib.error:
-                pass
             at = data.find(mark, at + 1)
 
 

@@ -128,7 +128,7 @@ def make(tmp_path: Path) -> Callable[[list[dict[str, Any]]], Trace]:
 
 
 def nested() -> list[dict[str, Any]]:
-    """A step of 1000 us: main around a secret function around a secret annotation around an op that launches a kernel."""
+    """A step of 1000 us: a function around a secret one around a secret annotation around an op with a kernel."""
     return [
         event("user_annotation", "ProfilerStep#1", 0, 1000),
         event("python_function", "train.py(1): main", 10, 900, **{"Python id": 1}),

@@ -41,8 +41,9 @@ class OptOut:
     """Globs of dotted names, as Python has them.
 
     A glob names whole parts of a name: ``mymodule`` is all of that module, ``mymodule.secret*`` what in it begins
-    so, ``*.step`` every function of that name; marks of steps are none.  ``src/mymodule/secret.py(8): run`` is ``src.mymodule.secret.run``,
-    ``nn.Module: Block_0`` is ``Block_0`` and ``Block``.
+    so, ``*.step`` every function of that name; marks of steps are none.
+    ``src/mymodule/secret.py(8): run`` is ``src.mymodule.secret.run``, ``nn.Module: Block_0`` is ``Block_0`` and
+    ``Block``.
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
