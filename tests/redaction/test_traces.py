@@ -112,6 +112,41 @@ def test_what_a_file_is_called(planted: Path, tmp_path: Path) -> None:
     assert "quintavalle" not in high
 
 
+def test_the_highest_level_hides_what_a_project_is_named_by(tmp_path: Path) -> None:
+    head = {
+        "experiment": {"name": "moonshot", "lr": 0.1, "steps": "100"},
+        "traceName": "moonshot.json",
+        "distributedInfo": {"backend": "nccl", "rank": 3},
+    }
+    events = [
+        {"ph": "M", "name": "thread_name", "pid": 100, "tid": 1, "args": {"name": "thread 1 (moonshot)"}},
+        {"ph": "M", "name": "process_name", "pid": 100, "tid": 1, "args": {"name": "python3"}},
+        event("python_function", "src/moonshot.py(3): moonshot_loss", 0, 100),
+        event("python_function", "torch/nn/modules/linear.py(3): forward", 1, 90),
+        event("python_function", "nn.Module: MoonshotBlock_2", 2, 80),
+        event("python_function", "nn.Module: Linear_2", 3, 70),
+        event("user_annotation", "moonshot phase", 4, 60),
+        event("user_annotation", "Optimizer.step#Adam.step", 5, 50),
+        event("cpu_op", "aten::mm", 6, 40, **{"Concrete Inputs": ["", "1e-05", "moonshot", "[1, 2]"]}),
+    ]
+    path = tmp_path / "moonshot_rank3.json"
+    path.write_text(json.dumps({**head, "traceEvents": events}), encoding="utf-8")
+    found = redact(load(path, cache=False), "high")
+    assert found.words("slice", "name") == [
+        "file-1.py(3): function-1", "torch/nn/modules/linear.py(3): forward", "nn.Module: module-1_2",
+        "nn.Module: Linear_2", "annotation-1", "Optimizer.step#Adam.step", "aten::mm",
+    ]  # fmt: skip
+    assert found.table("op").column("concrete_inputs").to_pylist() == ['["", "1e-05", "text-1", "[1, 2]"]']
+    assert found.metadata("experiment") == {"name": "text-1", "lr": 0.1, "steps": "100"}
+    assert found.metadata("distributedInfo") == {"backend": "nccl", "rank": 3}
+    with stream(path) as spill:
+        raw = redact_spill(spill, Redactor(Redaction(Level.HIGH)))
+        said = repr((raw.manifest, raw.source, [pool.to_pylist() for pool in raw.pools.values()]))
+    for text in (said, repr([table.to_pydict() for table in found.tables.values()]), repr(found.info)):
+        assert "moonshot" not in text.lower()
+        assert "backend" not in text or "nccl" in text
+
+
 # ---------------------------------------------------------------- opting out
 def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, pid: int = 100, **args: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}

@@ -116,6 +116,30 @@ def _unless(pattern: re.Pattern[str], kind: str) -> Namer:
     return name
 
 
+def fact(scope: str, key: str, text: str, redactor: Redactor, column: str) -> str:
+    """One value of the metadata: names of threads and processes as in their tracks; the file's own keys that no
+    profiler writes lose every text but numbers and flags.
+    """
+    if key == "name" and scope in ("thread_name", "process_name"):
+        return NAMERS["track", scope](text, redactor, column)
+    if scope != "file" or key in _PROFILERS_KEYS:
+        return frames(text, redactor, column)
+
+    def value(word: str, context: Context) -> str:
+        if context.is_key or context.bare or _PLAIN.fullmatch(word) or word.lower() in ("true", "false", "none"):
+            return word
+        return word if word in redactor.pseudonyms.issued else redactor.named("text", word, column)
+
+    return json_text.substitute(text, value)
+
+
+_PROFILERS_KEYS: Final = frozenset((
+    "schemaVersion", "displayTimeUnit", "distributedInfo", "deviceProperties", "baseTimeNanoseconds", "trace_id",
+    "INFO", "WARNING", "ERROR", "VERBOSE", "profsuite", "systemTraceEvents",
+))  # fmt: skip
+"""Keys of the file that profilers write, whose texts say nothing of a project but in frames."""
+
+
 NAMERS: Final[dict[tuple[str, str], Namer]] = {
     ("op", "module_hierarchy"): _whole("module"),
     ("op", "concrete_inputs"): _inputs,

@@ -16,7 +16,7 @@ from profsuite.trace.classes import Role, category_roles
 from profsuite.trace.columns import Text, strings, table_of
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.redaction import opt_out
-from profsuite.trace.redaction.project_names import NAMERS, annotation, frames
+from profsuite.trace.redaction.project_names import NAMERS, annotation, fact, frames
 from profsuite.trace.redaction.redactor import Redactor
 from profsuite.trace.redaction.rules import read_rules
 from profsuite.trace.redaction.settings import LEVELS, Level, Redaction
@@ -76,8 +76,8 @@ def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
     for (name, _), text in columns.items():
         if name != "metadata":
             redactor.learn(_words(text.pool))
-    facts, fact = _facts(columns)
-    for key, value in facts:
+    facts, fact_of_row = _facts(columns)
+    for _, key, value in facts:
         redactor.learn_value(value, key)
     _learn_info(trace.info, redactor)
 
@@ -91,7 +91,7 @@ def redact_trace(trace: Trace, redactor: Redactor) -> Trace:
                 continue
             new[column.name] = _rewritten(columns[place], used[place], _namer(redactor, place, marked))
         if spec.name == "metadata":
-            new["value"] = _encoded([redactor.value(value, "metadata.value", key) for key, value in facts], fact)
+            new["value"] = _encoded([_fact(redactor, *each) for each in facts], fact_of_row)
         tables[spec.name] = with_texts(trace.table(spec.name), spec, new)
     redactor.report.num_traces += 1
     return replace(trace, tables=tables, info=redact_info(trace.info, redactor), _cache={})
@@ -145,8 +145,8 @@ def redact_spill(spill: Spill, redactor: Redactor) -> Spill:
     for pool, texts in words.items():
         if pool != "meta_value":
             redactor.learn(texts)
-    pairs = _meta_pairs(spill, words)
-    for key, value in (*pairs, *header):
+    facts = _meta_facts(spill, words)
+    for key, value in (*((key, value) for _, key, value in facts), *header):
         redactor.learn_value(value, key)
     redactor.learn_value(spill.source)
 
@@ -154,20 +154,18 @@ def redact_spill(spill: Spill, redactor: Redactor) -> Spill:
     marked = _annotated_in_spill(spill) if high else frozenset[int]()
     for pool, texts in words.items():
         if pool == "meta_value":
-            keys: dict[str, str] = {}
-            for key, value in pairs:
-                if value not in keys or redactor.value(value, "", key) != value:
-                    keys[value] = key
-            new = [redactor.value(text, "metadata.value", keys.get(text, "")) for text in texts]
+            known = {value: value for value in texts}
+            for scope, key, value in facts:  # what any of its keys asks for
+                if known[value] == value:
+                    known[value] = _fact(redactor, scope, key, value)
+            new = [known[text] for text in texts]
         else:
             name = _namer(redactor, _POOL_PLACES.get(pool, ("", pool)), marked)
             new = [name(code, text) for code, text in enumerate(texts)]
         spill.pools[pool] = strings(new)
     spill.manifest = {
         **spill.manifest,
-        "header": [
-            [redactor.text(key, "metadata.key"), redactor.value(value, "metadata.value", key)] for key, value in header
-        ],
+        "header": [[redactor.text(key, "metadata.key"), _fact(redactor, "file", key, value)] for key, value in header],
         "tracks": [[redactor.text(pid, "track.pid"), redactor.text(tid, "track.tid")] for pid, tid in tracks],
         "remarks": [{**r, "message": redactor.text(r["message"], "health.message")} for r in spill.manifest["remarks"]],
     }
@@ -185,14 +183,14 @@ _POOL_PLACES: Final = {
 """The column of the tables that each pool of strings is for."""
 
 
-def _meta_pairs(spill: Spill, words: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """The distinct (key, value) of metadata events."""
-    codes: set[tuple[int, int]] = set()
+def _meta_facts(spill: Spill, words: dict[str, list[str]]) -> list[tuple[str, str, str]]:
+    """The distinct (name, key, value) of metadata events."""
+    codes: set[tuple[int, int, int]] = set()
     if spill.manifest["rows"].get("meta"):
-        for batch in spill.batches("meta", ("key", "value")):
-            both = np.unique(np.stack([batch["key"], batch["value"]], axis=1), axis=0)
-            codes.update((int(key), int(value)) for key, value in both if key >= 0 and value >= 0)
-    return [(words["meta_key"][key], words["meta_value"][value]) for key, value in sorted(codes)]
+        for batch in spill.batches("meta", ("name", "key", "value")):
+            each = np.unique(np.stack([batch[name] for name in ("name", "key", "value")], axis=1), axis=0)
+            codes.update(cast("list[tuple[int, int, int]]", [tuple(row) for row in each.tolist() if min(row) >= 0]))
+    return [(words["meta_name"][s], words["meta_key"][k], words["meta_value"][v]) for s, k, v in sorted(codes)]
 
 
 def _annotated_in_spill(spill: Spill) -> frozenset[int]:
@@ -293,13 +291,22 @@ def _encoded(words: list[str], rows: NDArray[np.int64]) -> Text:
     return Text(codes[rows], strings(list(numbers)))
 
 
-def _facts(columns: dict[tuple[str, str], Text]) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
-    """The distinct pairs of key and value of ``metadata``, "" where null, and the number of each row's pair."""
-    keys, values = columns["metadata", "key"], columns["metadata", "value"]
-    width = len(values.pool) + 1
-    pairs, rows = np.unique((keys.codes.astype(np.int64) + 1) * width + values.codes + 1, return_inverse=True)
-    key_words, value_words = ["", *_words(keys.pool)], ["", *_words(values.pool)]
-    return [(key_words[pair // width], value_words[pair % width]) for pair in pairs.tolist()], rows.reshape(-1)
+def _fact(redactor: Redactor, scope: str, key: str, value: str) -> str:
+    """The value of one fact of ``metadata``."""
+    new = redactor.value(value, "metadata.value", key)
+    return fact(scope, key, new, redactor, "metadata.value") if redactor.level == Level.HIGH else new
+
+
+def _facts(columns: dict[tuple[str, str], Text]) -> tuple[list[tuple[str, str, str]], NDArray[np.int64]]:
+    """The distinct scope, key and value of ``metadata``, "" where null, and which of them each row has."""
+    parts = [columns["metadata", name] for name in ("scope", "key", "value")]
+    words = [["", *_words(text.pool)] for text in parts]
+    number = np.zeros(len(parts[0].codes), np.int64)
+    for text, known in zip(parts, words, strict=True):
+        _, number = np.unique(number.reshape(-1) * len(known) + text.codes + 1, return_inverse=True)
+    _, first, rows = np.unique(number, return_index=True, return_inverse=True)
+    found = [tuple(known[text.codes[row] + 1] for text, known in zip(parts, words, strict=True)) for row in first]
+    return cast("list[tuple[str, str, str]]", found), rows.reshape(-1)
 
 
 def _annotated(trace: Trace, names: Text) -> frozenset[int]:
