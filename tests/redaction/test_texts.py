@@ -108,6 +108,9 @@ def test_each_level_does_what_the_one_below_does() -> None:
         ("num_tokens", "4096", "4096"),
         ("user", "quentin", "user-1"),
         ("user", "root", "root"),
+        ("author", "Quentin Q. Moonshot", "user-1"),
+        ("author", "quentin@corp.example.com", "email-1"),
+        ("users", "a long sentence about what users do here", "a long sentence about what users do here"),
         ("hostname", "node7", "host-1"),
         ("MASTER_ADDR", "node7:29500", "host-1:29500"),
         ("node", "3", "3"),
@@ -137,6 +140,12 @@ def test_a_name_is_hidden_wherever_it_stands_but_no_part_of_a_word() -> None:
     redactor.learn(["/home/adam/x", "/home/quentin/x"])
     found = redactor.text("NODE7_1 node77 xnode7 node7.corp.internal quentin's aten::_fused_adam_", "c")
     assert found == "host-1_1 node77 xnode7 host-1.domain-1 user-1's aten::_fused_adam_"
+
+
+def test_a_persons_whole_name_is_hidden_elsewhere() -> None:
+    redactor = Redactor(Redaction(Level.LOW))
+    redactor.learn_value('{"author": "Quentin Moonshot"}', "git")
+    assert redactor.text("run by Quentin Moonshot's bot", "c") == "run by user-1's bot"
 
 
 def test_files_of_the_project_are_shown_from_there() -> None:

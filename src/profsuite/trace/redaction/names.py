@@ -41,6 +41,7 @@ _AT: Final = re.compile(
     r"(?<![\w.+-])(?P<user>[a-z_][a-z0-9_.-]{1,31})@(?P<host>[a-z](?:[a-z]*[0-9-])[a-z0-9-]{0,60})(?![\w.-])"
 )
 """user@host, as prompts write it; the host has a number or a hyphen."""
+_PERSON: Final = re.compile(r"\s{0,4}[\w.@\\'-]{1,64}(?: [\w.'-]{1,64}){0,3}\s{0,4}")
 _PIECE: Final = re.compile(r"[^\W_]+")
 
 
@@ -58,6 +59,11 @@ def is_user_key(key: str) -> bool:
 def is_host_key(key: str) -> bool:
     """Whether what stands under this key is the name of a machine."""
     return bool(_HOST_KEY.fullmatch(_normal(key)))
+
+
+def may_be_name(text: str) -> bool:
+    """Whether a text is such that it may be a person's name or login: one to four words."""
+    return bool(_PERSON.fullmatch(text))
 
 
 class Names:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from profsuite.trace.redaction import addresses, json_text, own_names, paths, secrets
 from profsuite.trace.redaction.entropy import CANDIDATE, looks_random
-from profsuite.trace.redaction.names import EVERYBODY, Names, is_host_key, is_user_key
+from profsuite.trace.redaction.names import EVERYBODY, Names, is_host_key, is_user_key, may_be_name
 from profsuite.trace.redaction.opt_out import OptOut
 from profsuite.trace.redaction.pseudonyms import Pseudonyms
 from profsuite.trace.redaction.report import RedactionReport
@@ -79,10 +79,10 @@ class Redactor:
 
     def _learn(self, text: str, keys: tuple[str, ...]) -> None:
         self.names.learn_from(text)
-        if keys and " " not in text.strip():
+        if keys and may_be_name(text):
             if is_user_key(keys[-1]):
                 self.names.learn_user(text)
-            elif is_host_key(keys[-1]) and "/" not in text and "_" not in text:
+            elif is_host_key(keys[-1]) and "/" not in text and "_" not in text and " " not in text.strip():
                 self.names.learn_host(text.partition(":")[0])
 
     def _forget(self) -> None:
@@ -155,8 +155,8 @@ class Redactor:
             return self._secret(text)
         if medium and any(_ENVIRONMENT.fullmatch(name) for name in keys[-3:]):
             return text if _SIMPLE.fullmatch(text) else self.pseudonym("environment", text)
-        if is_user_key(key) and " " not in text.strip() and text.lower() not in EVERYBODY and not text.isdigit():
-            return self._user(text) if text else text
+        if is_user_key(key) and may_be_name(text) and "@" not in text and not text.strip().isdigit():
+            return text if text.strip().lower() in EVERYBODY else self._user(text)
         if medium and _is_host(key, text):
             return self._host_and_port(text)
         if self.level >= Level.HIGH and any(_COMMAND.fullmatch(name) for name in keys[-2:]):
