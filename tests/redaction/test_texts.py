@@ -76,6 +76,8 @@ def test_what_is_replaced(text: str, expected: str) -> None:
         "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT",
         "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1_g1_execute",
         "nn.Module: Linear_0",
+        "nvidia-cuda-cupti-cu12==12.4.127",
+        "antlr4-python3-runtime==4.9.3",
         "Torch-Compiled Region: 0/0",
         "Memcpy HtoD (Pinned -> Device)",
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",

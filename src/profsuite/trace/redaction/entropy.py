@@ -68,6 +68,8 @@ def _is_key(text: str) -> bool:
     longest, mean = max(map(len, words)), sum(map(len, words)) / len(words)
     if upper and lower:
         return mean <= MAX_MEAN and longest <= MAX_WORD
+    if not text.isalnum():  # words of one case with hyphens between them
+        return any(_is_key(piece) for piece in re.findall(r"[A-Za-z0-9]+", text))
     if len(text) < MIN_LOWER or _SIGNATURE.fullmatch(text.lower()) or digits / len(text) < MIN_DIGITS:
         return False
     return mean <= MAX_MEAN_OF_ONE_CASE and longest <= MAX_WORD_OF_ONE_CASE
