@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.analyzers.whatif.edits import Edit
@@ -55,6 +56,7 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @selection_options
 @reader_options
+@redaction_options
 def command(
     path: str,
     scales: tuple[tuple[str, float], ...],
