@@ -7,6 +7,7 @@ the trace reader: the same tables, later.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import socket
@@ -96,7 +97,8 @@ class Window:
         session, self._session, self._prepared = self._session, None, False
         try:
             if not lost and self._can_detach(session):
-                return Taken(None, self.config, self.extension, self._started, ending=_Ending(self.extension))
+                ending = _Ending(self.extension, traced=self.config.stacks)
+                return Taken(None, self.config, self.extension, self._started, ending=ending)
             session.__exit__(None, None, None)
         except RuntimeError as error:
             # Another profiler has ended ours: what there was is gone, and training must not end for it.
@@ -109,10 +111,10 @@ class Window:
     def _can_detach(self, session: Any) -> bool:
         """Whether the end of the session can be left to another thread.
 
-        Not with Python's tracer or sessions of all threads (see ``detach`` in extract.cpp).  Nor with a GPU: that
-        CUPTI may be stopped from another thread is not verified.
+        Not for sessions of all threads (see ``detach`` in extract.cpp).  Nor with a GPU: that CUPTI may be stopped
+        from another thread is not verified.
         """
-        plain = not (self.config.stacks or self.config.all_threads or session.use_device)
+        plain = not (self.config.all_threads or session.use_device)
         return plain and hasattr(self.extension, "detach")
 
     def abandon(self) -> None:
@@ -154,17 +156,24 @@ class Window:
 
 
 class _Ending:
-    """The end of a session on a thread of its own, begun on the training thread."""
+    """The end of a session on a thread of its own, begun on the training thread.
 
-    def __init__(self, extension: Any) -> None:
+    ``traced`` waits until Python's tracer, if the session has one, has been stopped there.
+    """
+
+    def __init__(self, extension: Any, *, traced: bool) -> None:
         global _last
-        self._detached = extension.detach()
+        self._detached = detached = extension.detach()
         self._extension = extension
         self._result: Any = None
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._finish, name="profsuite-window", daemon=True)
-        self._thread.start()
+        self._running = threading.Lock()
+        self._running.acquire()
+        # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
+        _thread.start_new_thread(self._finish, ())
         _last = self
+        if traced:
+            extension.wait_untraced(detached)
 
     def _finish(self) -> None:
         from torch.autograd import profiler
@@ -177,10 +186,12 @@ class _Ending:
         finally:
             self._detached = None
             torch_profiler._run_on_profiler_stop()
+            self._running.release()
 
     def wait(self) -> None:
         """Until Kineto is free again."""
-        self._thread.join()
+        with self._running:
+            pass
 
     def result(self) -> Any:
         """Kineto's result, once; ``RuntimeError`` if it could not be had."""

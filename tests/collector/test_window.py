@@ -2,6 +2,7 @@
 
 import collections
 import json
+import sys
 import threading
 from pathlib import Path
 
@@ -253,10 +254,52 @@ def test_the_end_of_a_window_on_another_thread(train, extension):
     plain = window(train, memory=True)
     raw = extract(plain, extension)
     assert set(counts) == {(len(raw.groups["op"]["row"]), len(raw.groups["memory"]["ts"]))}
-    for settings in ({"stacks": True}, {"all_threads": True}):
-        session = Window(Config(**settings), extension)
+    session = Window(Config(all_threads=True), extension)
+    session.start()
+    assert session.stop().ending is None
+
+
+def test_the_end_of_a_window_with_stacks_on_another_thread(train, extension):
+    """The calls of the window and no later ones, though the tracer is stopped on the other thread."""
+
+    def inside():
+        train()
+
+    def outside():
+        train()
+
+    session = Window(Config(stacks=True), extension)
+    for _ in range(3):
+        session.prepare()
         session.start()
-        assert session.stop().ending is None
+        inside()
+        taken = session.stop()
+        assert sys.getprofile() is None
+        outside()
+        assert taken.ending is not None
+        raw = taken.raw()
+        names = raw.pools["name"].to_pylist()
+        slices = raw.groups["slice"]
+        called = [names[code] for code in slices["name"][raw.groups["python"]["row"]]]
+        assert sum(name.endswith("): inside") for name in called) == 1
+        assert not any(name.endswith("): outside") for name in called)
+        # Every call began in the window, and the open ones end with it.
+        last = (slices["ts"] + slices["dur"]).max()
+        waiting = next(i for i, name in enumerate(called) if "wait_untraced" in name)
+        row = raw.groups["python"]["row"][waiting]
+        assert slices["ts"][row] + slices["dur"][row] == last
+    plain = to_counts(extract(window(inside, stacks=True), extension))
+    ours = to_counts(raw)
+    own = ("window.py", "profiler.py", "_thread", "built-in", "importlib")
+    assert {k: v for k, v in ours.items() if not any(word in k for word in own)} == {
+        k: v for k, v in plain.items() if not any(word in k for word in own)
+    }
+
+
+def to_counts(raw):
+    """How often each name occurs among the calls of Python."""
+    names = raw.pools["name"].to_pylist()
+    return collections.Counter(names[code] for code in raw.groups["slice"]["name"][raw.groups["python"]["row"]])
 
 
 def test_threads_have_tracks(train, extension):
