@@ -64,7 +64,7 @@ EXTENSIONS: Final = {
     "extract": Extension(
         "extract",
         "extract.cpp",
-        ("columns.h", "layouts.h", "activities.h", "pools.h", "trim.h"),
+        ("columns.h", "op_inputs.h", "layouts.h", "activities.h", "pools.h", "names.h", "trim.h"),
         ("torch_python", "torch", "torch_cpu", "c10"),
     ),
 }

@@ -90,9 +90,9 @@ py::dict extract(ProfilerResult& result, bool all_as_json) {
   py::dict pools;
   pools["name"] = list(out.names);
   pools["category"] = list(out.categories);
-  pools["shape"] = list(out.shapes);
-  pools["types"] = list(out.types);
-  pools["concrete"] = list(out.concretes);
+  pools["shape"] = list(out.inputs.shapes);
+  pools["types"] = list(out.inputs.types);
+  pools["concrete"] = list(out.inputs.concretes);
   pools["stack"] = list(out.stacks);
   pools["module"] = list(out.modules);
   py::dict all;
