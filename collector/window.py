@@ -22,7 +22,6 @@ import numpy as np
 
 from profsuite.collector.recording import COLUMNS, RawBuilder, merge
 from profsuite.errors import ProfsuiteError
-from profsuite.trace.readers import native
 from profsuite.trace.readers.fields import NULL_INT64, POOLS
 from profsuite.trace.readers.raw import Remark
 
@@ -70,6 +69,7 @@ class Window:
         self.device = device
         self.extension = extension
         self._session: Any = None
+        self._early: Any = None
         self._prepared = False
         self._started = 0
 
@@ -87,7 +87,21 @@ class Window:
             self.prepare()
         refuse_if_busy()
         self._started = time.time_ns()
-        self._session._start_trace()
+        self._early = None
+        if self.config.shapes and not self.config.json and self._can_detach(self._session):
+            self._early = self._start_early()
+        else:
+            self._session._start_trace()
+
+    def _start_early(self) -> Any:
+        """Start as torch does, but so that the inputs of ops are taken as soon as Kineto has them."""
+        from torch.autograd import profiler
+
+        torch_profiler: Any = profiler
+        session = self._session
+        session.entered = True
+        torch_profiler._run_on_profiler_start()
+        return self.extension.enable(session.config(create_trace_id=False), session.kineto_activities)
 
     def stop(self) -> Taken:
         """End the session."""
@@ -98,7 +112,9 @@ class Window:
         try:
             if not lost and self._can_detach(session):
                 ending = _Ending(self.extension, traced=self.config.stacks)
-                return Taken(None, self.config, self.extension, self._started, ending=ending)
+                taken = Taken(None, self.config, self.extension, self._started, ending=ending)
+                taken.early = self._early
+                return taken
             session.__exit__(None, None, None)
         except RuntimeError as error:
             # Another profiler has ended ours: what there was is gone, and training must not end for it.
@@ -115,7 +131,7 @@ class Window:
         from another thread is not verified.
         """
         plain = not (self.config.all_threads or session.use_device)
-        return plain and hasattr(self.extension, "detach")
+        return self.extension is not None and plain
 
     def abandon(self) -> None:
         """Forget a prepared session that will not start."""
@@ -233,6 +249,7 @@ class Taken:
     problem: str | None = None
     json_path: Path | None = None
     ending: _Ending | None = None
+    early: Any = None
     took_ns: int = field(default=0)
 
     def raw(self) -> RawTrace:
@@ -264,9 +281,10 @@ class Taken:
             result.save(str(self.json_path))
         self.extension.release_events(result)
         self.extension.trim()
-        out: dict[str, Any] = self.extension.extract(result)
+        out: dict[str, Any] = self.extension.extract(result, early=self.early)
         self.extension.release(result)
         del result
+        self.early = None
         self.extension.trim()
         return out
 
@@ -367,6 +385,8 @@ def through_json(result: Any, keep: Path | None = None) -> RawTrace:
 
 def read_json(source: Path | bytes) -> RawTrace:
     """The raw trace of a JSON file or its bytes, with the C scanner where it is built."""
+    from profsuite.trace.readers import native
+
     read: Callable[[Any], RawTrace] = native.read_chunks
     if native.MISSING is not None:
         from profsuite.trace.readers import fallback

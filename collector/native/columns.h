@@ -57,6 +57,14 @@ struct Instants {
 // The event tree as columns.  The walk needs no Python object and runs without the GIL.
 class TreeColumns {
  public:
+  // ``early``: where the inputs of the session's ops have gone, null where the ops still have them.
+  explicit TreeColumns(EarlyInputs* early = nullptr) : early_(early) {}
+
+  // The pools of the inputs.
+  const OpInputs& inputs() const {
+    return early_ ? early_->inputs : own_inputs_;
+  }
+
   void walk(const std::vector<std::shared_ptr<Result>>& roots) {
     // Children after their parent; the number of the nearest Python call above goes along.
     struct Item {
@@ -85,11 +93,12 @@ class TreeColumns {
   Flows flows;
   Instants instants;
   Pool names, categories, stacks, modules;
-  OpInputs inputs;
   std::vector<std::pair<int64_t, int64_t>> tracks;
   std::vector<std::pair<int32_t, std::unordered_map<std::string, std::string>>> meta;
 
  private:
+  OpInputs own_inputs_;
+  EarlyInputs* early_;
   ByWords<int32_t> by_frame_;
   Words key_;
   std::unordered_map<uint64_t, int32_t> track_numbers_;
@@ -173,7 +182,7 @@ class TreeColumns {
     ops.sequence.push_back(related ? op.sequence_number_ : kNull);
     ops.forward_thread.push_back(related ? static_cast<int64_t>(op.forward_tid_) : kNull);
     ops.record_function.push_back(static_cast<int64_t>(op.record_function_id_));
-    const InputCodes codes = inputs.take(op);
+    const InputCodes codes = early_ ? early_->of(op) : own_inputs_.take(op);
     ops.dims.push_back(codes.dims);
     ops.strides.push_back(codes.strides);
     ops.types.push_back(codes.types);

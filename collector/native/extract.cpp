@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -46,8 +47,26 @@ py::list list(const profsuite::Pool& pool) {
   return words;
 }
 
-py::dict extract(ProfilerResult& result, bool all_as_json) {
-  profsuite::TreeColumns out;
+using profsuite::EarlyInputs;
+using Early = std::shared_ptr<EarlyInputs>;
+
+// Begins to record as torch's own _enable_profiler; gives what ``extract`` takes as ``early``.
+//
+// Its result has no inputs of ops any more: not for sessions whose JSON is wanted.
+py::capsule enable(
+    const torch::profiler::impl::ProfilerConfig& config,
+    const std::set<torch::profiler::impl::ActivityType>& activities) {
+  auto early = std::make_shared<EarlyInputs>();
+  torch::autograd::profiler::enableProfilerWithEventPostProcess(
+      config, activities, [early](int64_t, std::vector<std::string>& jit_stack, std::vector<std::string>&) {
+        early->take(jit_stack);
+      });
+  return py::capsule(new Early(early), [](void* data) { delete static_cast<Early*>(data); });
+}
+
+py::dict extract(ProfilerResult& result, bool all_as_json, const py::object& early) {
+  auto* inputs = early.is_none() ? nullptr : static_cast<Early*>(early.cast<py::capsule>().get_pointer())->get();
+  profsuite::TreeColumns out(inputs);
   profsuite::ActivityJson written;
   {
     py::gil_scoped_release free;
@@ -90,9 +109,9 @@ py::dict extract(ProfilerResult& result, bool all_as_json) {
   py::dict pools;
   pools["name"] = list(out.names);
   pools["category"] = list(out.categories);
-  pools["shape"] = list(out.inputs.shapes);
-  pools["types"] = list(out.inputs.types);
-  pools["concrete"] = list(out.inputs.concretes);
+  pools["shape"] = list(out.inputs().shapes);
+  pools["types"] = list(out.inputs().types);
+  pools["concrete"] = list(out.inputs().concretes);
   pools["stack"] = list(out.stacks);
   pools["module"] = list(out.modules);
   py::dict all;
@@ -183,7 +202,8 @@ void trim() {
 } // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  m.def("extract", &extract, py::arg("result"), py::arg("all_as_json") = false,
+  m.def("enable", &enable, "Start recording; gives where the inputs of ops go, for extract.");
+  m.def("extract", &extract, py::arg("result"), py::arg("all_as_json") = false, py::arg("early") = py::none(),
         "Columns, string pools, tracks and the rest as JSON of a _ProfilerResult.");
   m.def("detach", &detach, "Stop recording on this thread; gives what finish takes.");
   m.def("finish", &finish, "The _ProfilerResult of a detached session; on any thread, without the GIL.");

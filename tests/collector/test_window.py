@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from profsuite.collector.config import Config
+from profsuite.collector.recording import COLUMNS as RECORDED
 from profsuite.collector.recording import merge
-from profsuite.collector.window import Window, extract, read_json, since_epoch, through_json
+from profsuite.collector.window import Window, extract, read_json, since_epoch, through_json, to_raw
 from profsuite.trace.assemble import assemble
 from profsuite.trace.schema import TABLES
 
@@ -119,6 +120,55 @@ def test_the_same_tables_as_through_json(train, extension, tmp_path, settings):
         (row["tid"], row["thread_name"], row["process_name"], row["process_label"], row["kind"])
         for row in theirs.tracks.to_pylist()
     }
+
+
+@pytest.mark.parametrize("settings", [ALL, {"memory": True}, {}])
+def test_the_same_inputs_taken_early(extension, settings):
+    """What ``enable`` takes out of the ops while Kineto ends is what they have where it is not used."""
+
+    def record(extension):
+        torch.manual_seed(0)
+        net = Net()
+        optimizer = torch.optim.AdamW(net.parameters())
+        session = Window(Config(**settings), extension)
+        session.start()
+        net(torch.ones(4, 8)).backward()
+        optimizer.step()
+        torch.ones(2, 3).to_sparse().coalesce()
+        torch.cat([torch.ones(2), torch.ones(3)])
+        torch.nn.functional.pad(torch.ones(2, 2), [1, 2, 3, 4], value=0.5)
+        torch.ones(3).sum(dtype=torch.float64)
+        return session.stop()
+
+    taken = record(extension)
+    assert taken.early is not None
+    result = taken.ending.result()
+    assert not any(event.dtypes() for event in result.events())  # they are gone, and so is their memory
+    early = to_raw(extension.extract(result, early=taken.early))
+    plain = extract(record(None).result, extension)
+    columns = [name for name, _, pool in RECORDED["op"] if pool in ("shape", "types", "concrete")]
+
+    def inputs(raw):
+        spec = {name: pool for name, _, pool in RECORDED["op"]}
+        words = {pool: [*raw.pools[pool].to_pylist(), None] for pool in ("shape", "types", "concrete", "name")}
+        names = raw.groups["slice"]["name"][raw.groups["op"]["row"]]
+        values = [[words[spec[c]][code] for code in raw.groups["op"][c]] for c in columns]
+        return list(zip([words["name"][code] for code in names], *values, strict=True))
+
+    assert len(columns) == 5
+    assert inputs(early) == inputs(plain)
+    assert sum(row[1] is not None for row in inputs(early)) > 100
+
+
+def test_the_json_of_a_window_has_its_inputs(train, extension, tmp_path):
+    session = Window(Config(json=True), extension)
+    session.start()
+    train()
+    taken = session.stop()
+    taken.json_path = tmp_path / "window.json"
+    taken.raw()
+    events = json.loads(taken.json_path.read_text())["traceEvents"]
+    assert any(event.get("args", {}).get("Input Dims") for event in events)
 
 
 def test_times_are_since_the_epoch(train, extension):
