@@ -99,6 +99,7 @@ class Window:
 
         torch_profiler: Any = profiler
         session = self._session
+        assert self.extension is not None
         session.entered = True
         torch_profiler._run_on_profiler_start()
         return self.extension.enable(session.config(create_trace_id=False), session.kineto_activities)

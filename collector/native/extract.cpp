@@ -58,8 +58,8 @@ py::capsule enable(
     const std::set<torch::profiler::impl::ActivityType>& activities) {
   auto early = std::make_shared<EarlyInputs>();
   torch::autograd::profiler::enableProfilerWithEventPostProcess(
-      config, activities, [early](int64_t, std::vector<std::string>& jit_stack, std::vector<std::string>&) {
-        early->take(jit_stack);
+      config, activities, [early](int64_t debug_handle, std::vector<std::string>& jit_stack, std::vector<std::string>&) {
+        early->take(debug_handle, jit_stack);
       });
   return py::capsule(new Early(early), [](void* data) { delete static_cast<Early*>(data); });
 }

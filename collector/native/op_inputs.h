@@ -220,10 +220,13 @@ class EarlyInputs {
  public:
   OpInputs inputs;
 
-  // For torch's event post-processing, which hands over a member of the op.
-  void take(std::vector<std::string>& jit_stack) {
+  // For torch's event post-processing, which hands over a member of the op, and the value of another.
+  void take(int64_t debug_handle, std::vector<std::string>& jit_stack) {
     constexpr size_t offset = offsetof(ExtraFields<EventType::TorchOp>, jit_stack_);
     auto& op = *reinterpret_cast<ExtraFields<EventType::TorchOp>*>(reinterpret_cast<char*>(&jit_stack) - offset);
+    if (op.debug_handle_ != debug_handle) {
+      return; // no op, but an event that a backend has reported
+    }
     op.debug_handle_ = -1;
     if (!op.inputs_.empty()) {
       op.debug_handle_ = static_cast<int64_t>(codes_.size());
