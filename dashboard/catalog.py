@@ -54,6 +54,12 @@ class Catalog:
                 found[key] = Entry(key, path, name, file.rank, str(path.parent))
         self.entries = found
 
+    def ordered(self) -> list[Entry]:
+        """All traces by job and rank; an address without a trace shows the first."""
+        return sorted(
+            self.entries.values(), key=lambda each: (each.job, -1 if each.rank is None else each.rank, each.name)
+        )
+
     def get(self, key: str) -> Entry:
         """The trace of a key; ``KeyError`` if there is none."""
         return self.entries[key]

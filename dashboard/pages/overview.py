@@ -7,18 +7,20 @@ from typing import Any
 from dash import dcc, html
 
 from profsuite.dashboard.components import figure, note, section
+from profsuite.dashboard.pages.first_look import first_look, numbers
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.document import Advice
 from profsuite.exporters.figures.time import device_figure, idle_figure, step_figure
 from profsuite.exporters.figures.work import saving_figure
 from profsuite.exporters.sections import document
-from profsuite.exporters.units import duration, percent
 
 FINDINGS_SHOWN = 5
 
 
 def overview(view: View) -> Any:
-    """The page."""
+    """The page; as much of it as is known while the rest is being computed."""
+    if view.session.examined.state != "ready":
+        return first_look(view)
     report = view.report
     doc = document(report)
     advice = doc.advice or ()
@@ -26,7 +28,7 @@ def overview(view: View) -> Any:
         [
             html.P(", ".join(doc.facts), className="facts"),
             html.P(doc.verdict or "Nothing can be said of this trace.", className="verdict", id="verdict"),
-            _numbers(view),
+            numbers(view, report),
             section(
                 "Findings",
                 *(_finding(view, number, each) for number, each in enumerate(advice[:FINDINGS_SHOWN])),
@@ -58,27 +60,8 @@ def overview(view: View) -> Any:
                 "What the trace lacks or got wrong",
                 html.Ul([html.Li(remark) for remark in doc.remarks]) if doc.remarks else note("Nothing."),
             ),
-        ]
-    )
-
-
-def _numbers(view: View) -> Any:
-    """The few numbers that everyone looks for first, each with a link to where it comes from."""
-    report = view.report
-    cells: list[tuple[str, str, str]] = []
-    if report.steps is not None and report.steps.median_ns is not None:
-        cells.append(("step, median", duration(report.steps.median_ns), "overview"))
-    busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
-    if busiest is not None and busiest.shares.busy_pct is not None:
-        cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline"))
-        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "timeline"))
-        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline"))
-    if report.whatif is not None and report.whatif.scenarios:
-        best = report.whatif.scenarios[0]
-        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif"))
-    return html.Dl(
-        [html.Div([html.Dt(label), html.Dd(dcc.Link(value, href=view.link(page)))]) for label, value, page in cells],
-        className="numbers",
+        ],
+        id="overview",
     )
 
 

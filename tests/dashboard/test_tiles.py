@@ -28,13 +28,15 @@ def test_levels_add_up(make_trace, slice_, pieces):
     trace = make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)])
     pyramid = Pyramid(trace)
     start, dur = trace.array("slice", "ts"), trace.array("slice", "dur")
-    for level in pyramid.levels:
+    finest = pyramid.levels[0]
+    for found in pyramid.levels:
+        level = found.items(slice(None))
+        assert len(found) == len(level.start)
         assert level.count.sum() == len(pieces)
         assert level.busy.sum() == dur.sum()
-        for lane in range(len(level.first) - 1):
-            finest = pyramid.levels[0]
+        for lane in range(len(found.first) - 1):
             slices = finest.slice_id[finest.first[lane] : finest.first[lane + 1]].tolist()
-            for item in range(level.first[lane], level.first[lane + 1]):
+            for item in range(found.first[lane], found.first[lane + 1]):
                 mine, slices = slices[: level.count[item]], slices[level.count[item] :]
                 assert level.slice_id[item] in mine
                 assert dur[level.slice_id[item]] == dur[mine].max()
@@ -42,7 +44,7 @@ def test_levels_add_up(make_trace, slice_, pieces):
                 assert level.end[item] == (start + dur)[mine].max()
                 assert level.busy[item] == dur[mine].sum()
                 # Only what is too short to be told apart is merged.
-                assert len(mine) == 1 or dur[mine].max() < level.resolution_ns
+                assert len(mine) == 1 or dur[mine].max() < found.resolution_ns
             assert not slices
 
 
@@ -52,12 +54,13 @@ def test_a_view_is_what_overlaps_it(make_trace, slice_, pieces, start, length, w
     pyramid = Pyramid(make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)]))
     low, high = pyramid.start_ns + start, pyramid.start_ns + start + length
     view = pyramid.view(every_lane(pyramid), low, high, width)
-    level = next(level for level in pyramid.levels if level.resolution_ns == view.resolution_ns)
+    found = next(level for level in pyramid.levels if level.resolution_ns == view.resolution_ns)
+    level = found.items(slice(None))
     assert view.resolution_ns <= max(1, length // width)
     for lane in range(len(pyramid.lanes.track)):
         wanted = [
             (int(level.start[i]), int(level.end[i]), int(level.slice_id[i]), int(level.count[i]))
-            for i in range(level.first[lane], level.first[lane + 1])
+            for i in range(found.first[lane], found.first[lane + 1])
             if level.start[i] < high and (level.end[i] > low or level.start[i] > low)
         ]
         rows = range(view.lane_first[lane], view.lane_first[lane + 1])

@@ -1,0 +1,74 @@
+"""The overview while the trace is still being analysed: what is known at once, and room for the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dash import dcc, html
+
+from profsuite.dashboard.components import figure, note, section
+from profsuite.dashboard.pages.view import View
+from profsuite.exporters.figures.time import device_figure, step_figure
+from profsuite.exporters.sections import document
+from profsuite.exporters.units import duration, percent
+
+if TYPE_CHECKING:
+    from profsuite.analyzers.report import Report
+
+POLL_MS: Final = 300
+COMING: Final = "Being computed."
+
+
+def first_look(view: View) -> Any:
+    """The page; app.py replaces it by the whole as soon as the report is there."""
+    report, work = view.session.brief, view.session.examined
+    failed = work.state in ("failed", "cancelled")
+    verdict = (
+        f"This trace could not be analysed: {work.error or 'it was given up'}."
+        if failed
+        else "What holds this job back is being worked out: findings, idle time and savings follow in a moment."
+    )
+    waiting = note(verdict if failed else COMING)
+    parts = [
+        html.P(", ".join(document(report).facts), className="facts"),
+        html.P(verdict, className="verdict pending", role="status"),
+        numbers(view, report),
+        section("Findings", html.Div(waiting, className="room" if not failed else ""), about="findings"),
+        html.Div(
+            [
+                figure(
+                    step_figure(report) or device_figure([report]),
+                    "No steps with device work: call prof.step() once an iteration, with ProfilerActivity.CUDA.",
+                ),
+                *(html.Figure([html.Figcaption(title), note(COMING)], className="chart pending") for title in _LATER),
+            ],
+            className="charts",
+        ),
+    ]
+    if not failed:
+        parts.append(dcc.Interval(id="overview-poll", interval=POLL_MS))
+    return html.Div(parts, id="overview")
+
+
+_LATER: Final = ("Why the device was idle", "What would be saved, by replay")
+
+
+def numbers(view: View, report: Report) -> Any:
+    """The few numbers that everyone looks for first, each with a link to where it comes from."""
+    cells: list[tuple[str, str, str]] = []
+    if report.steps is not None and report.steps.median_ns is not None:
+        cells.append(("step, median", duration(report.steps.median_ns), "overview"))
+    busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
+    if busiest is not None and busiest.shares.busy_pct is not None:
+        cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline"))
+        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "timeline"))
+        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline"))
+    if report.findings is None:
+        cells.append(("saved at best", "…", "whatif"))
+    elif report.whatif is not None and report.whatif.scenarios:
+        best = report.whatif.scenarios[0]
+        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif"))
+    return html.Dl(
+        [html.Div([html.Dt(label), html.Dd(dcc.Link(value, href=view.link(page)))]) for label, value, page in cells],
+        className="numbers",
+    )
