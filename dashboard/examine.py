@@ -1,13 +1,8 @@
-"""The report on a trace: kept beside the cached trace, else made by a process of its own, whose memory goes with it.
-
-``python -P -m profsuite.dashboard.examine FOLDER`` is that process: the report of a run folder, as MessagePack on
-standard output.
-"""
+"""The report on a trace: kept beside the cached trace, else made by a process of its own, whose memory goes with it."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -33,8 +28,8 @@ TOP: Final = 50
 """Rows of the report's lists."""
 BRIEF: Final = ("breakdown", "steps")
 """The sections that are there in a fraction of a second."""
-WORTH_A_PROCESS: Final = 200_000
-"""Slices from which on the analysis takes longer than the start of a process."""
+MANY_SLICES: Final = 200_000
+"""From this many slices on the analysis takes longer than the start of a process, and what it gave is kept."""
 _LOOK_S: Final = 0.1
 
 
@@ -49,7 +44,7 @@ def examine(path: Path, trace: Trace, going_on: Callable[[], None]) -> Report:
     found = kept(folder)
     if found is not None:
         return found
-    if folder is None or trace.num_rows("slice") < WORTH_A_PROCESS:
+    if folder is None or trace.num_rows("slice") < MANY_SLICES:
         return analyze(trace, top=TOP)
     settle()  # a trace that was only just read is still being written there
     if not is_run_folder(folder):
@@ -115,8 +110,17 @@ def _name() -> str:
     return f"report.{digest.hexdigest()[:16]}.msgpack"
 
 
+_PROGRAM: Final = """
+import os, sys
+if hasattr(os, "nice"):
+    os.nice(10)  # pages and tiles are answered first
+from profsuite.dashboard.examine import say
+say(sys.argv[1])
+"""
+
+
 def _in_a_process(folder: Path, going_on: Callable[[], None]) -> bytes:
-    command = [sys.executable, "-P", "-m", "profsuite.dashboard.examine", str(folder)]
+    command = [sys.executable, "-P", "-c", _PROGRAM, str(folder)]
     with tempfile.TemporaryFile() as sink, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=said)  # noqa: S603
         try:
@@ -136,14 +140,8 @@ def _in_a_process(folder: Path, going_on: Callable[[], None]) -> bytes:
         return sink.read()
 
 
-def main(folder: str) -> None:
-    """The process: tiles are answered first, so it stands back."""
+def say(folder: str) -> None:
+    """What the process does: the report of a run folder, as MessagePack on standard output."""
     from profsuite.analyzers.report import analyze
 
-    with suppress(OSError, AttributeError):
-        os.nice(5)
     sys.stdout.buffer.write(msgspec.msgpack.encode(analyze(open_folder(Path(folder)), top=TOP)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

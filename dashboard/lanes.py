@@ -13,7 +13,9 @@ import numpy as np
 
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import running_max
-from profsuite.trace.nesting import track_order
+from profsuite.trace.lanes import MAX_LANES as STACKS
+from profsuite.trace.lanes import find_lanes
+from profsuite.trace.nesting import nest, track_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,19 +53,15 @@ def lanes(trace: Trace) -> Lanes:
     level = np.minimum(trace.array("slice", "depth")[rows], MAX_LANES - 1)
     order, first = _by_lane(track, level, start, dur)
     late = _late(start[order], (start + dur)[order], first)
-    hidden = 0
     if late.any():
-        # Whatever a moved slice meets has to be looked at again: all of its track, in the order of time.
         touched = np.zeros(int(track.max()) + 1, bool)
         touched[track[order[late]]] = True
         some = np.flatnonzero(touched[track])
-        some = some[track_order(track[some], start[some], dur[some])]
-        moved = _levels(track[some], level[some], start[some], dur[some])
-        hidden = int((moved < 0).sum())
-        level[some] = np.where(moved < 0, MAX_LANES - 1, moved)
+        level[some] = np.minimum(_levels(track[some], start[some], dur[some]), MAX_LANES - 1)
         order, first = _by_lane(track, level, start, dur)
+        late = _late(start[order], (start + dur)[order], first)
     heads = order[first[:-1]]
-    return Lanes(rows[order], first, track[heads].astype(np.int64), level[heads].astype(np.int64), hidden)
+    return Lanes(rows[order], first, track[heads].astype(np.int64), level[heads].astype(np.int64), int(late.sum()))
 
 
 def _by_lane(track: Int32s, level: Int32s, start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
@@ -87,21 +85,16 @@ def _late(start: Int64s, end: Int64s, first: Int64s) -> NDArray[np.bool_]:
     return late
 
 
-def _levels(track: Int32s, level: Int32s, start: Int64s, dur: Int64s) -> Int32s:
-    """The levels, with slices that overlap an earlier one of their lane moved down; -1 where no lane is left.
-
-    All are given in the order of time of each track, the longer of two first.
-    """
-    waiting = np.arange(len(level))
-    while len(waiting):
-        order, first = _by_lane(track[waiting], level[waiting], start[waiting], dur[waiting])
-        rows = waiting[order]
-        moved = rows[_late(start[rows], start[rows] + dur[rows], first)]
-        if not len(moved):
-            break
-        level[moved] += 1
-        level[moved[level[moved] >= MAX_LANES]] = -1
-        touched = np.zeros(int(track.max()) + 1, bool)
-        touched[track[moved]] = True
-        waiting = np.flatnonzero(touched[track] & (level >= 0))
-    return level
+def _levels(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
+    """Levels of tracks whose slices overlap: apart into stacks in which they only nest, and in each by their depth."""
+    stack = find_lanes(track, start, dur)
+    pairs, number = np.unique(track * np.int64(STACKS) + stack, return_inverse=True)
+    number = number.astype(np.int32)
+    depth = nest(number, start, dur, np.zeros(len(start), bool))[1]
+    height = np.zeros(len(pairs), np.int64)
+    np.maximum.at(height, number, depth + 1)
+    # Each stack begins below the one before it of its track.
+    above = np.cumsum(height) - height
+    heads = np.flatnonzero(np.diff(pairs // STACKS, prepend=-1))
+    above -= np.repeat(above[heads], np.diff(np.append(heads, len(pairs))))
+    return above[number] + depth

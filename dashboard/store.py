@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.dashboard.background import Background, Progress
-from profsuite.dashboard.examine import BRIEF, TOP, examine
+from profsuite.dashboard.examine import BRIEF, MANY_SLICES, TOP, examine, folder_of
 from profsuite.dashboard.memory import give_back
 from profsuite.errors import TraceError
+from profsuite.trace.cache import settle
 from profsuite.trace.load import RankFile, load
 from profsuite.trace.store import MANIFEST, is_run_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.diff.report import DiffReport
     from profsuite.analyzers.job.report import JobReport
@@ -86,6 +89,9 @@ class Session:
     def graph(self) -> Graph | None:
         """What replays replay; null without host threads and device work."""
         with self._replaying:
+            if "graph" not in vars(self._analysis):
+                _ = self._analysis.graph
+                give_back()
             return self._analysis.graph
 
     def cancel(self) -> None:
@@ -147,17 +153,33 @@ class Session:
 
     @cached_property
     def _pyramid(self) -> Pyramid:
-        from profsuite.dashboard.tiles import Pyramid
+        from profsuite.dashboard import kept_timeline
+        from profsuite.dashboard.tiles import build
 
-        made = Pyramid(self.trace)
-        give_back()
-        return made
+        large = self.trace.num_rows("slice") >= MANY_SLICES
+        folder = folder_of(self.entry.path) if large else None
+        found = None if folder is None else kept_timeline.kept(self.trace, folder)
+        if found is None:
+            found = build(self.trace)
+            give_back()
+            if folder is not None and folder != self.entry.path:
+                threading.Thread(target=_keep, args=(found, folder), name="profsuite-keep", daemon=True).start()
+        return found
 
     @cached_property
     def _series(self) -> tuple[Series, ...]:
         from profsuite.dashboard.counters import all_series
 
         return tuple(all_series(self.trace))
+
+
+def _keep(pyramid: Pyramid, folder: Path) -> None:
+    """Write a timeline beside its trace in the cache, once that is written."""
+    from profsuite.dashboard.kept_timeline import keep
+
+    settle()
+    if is_run_folder(folder):
+        keep(pyramid, folder)
 
 
 class Store:

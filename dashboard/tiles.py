@@ -100,24 +100,14 @@ class View:
     resolution_ns: int
 
 
+@dataclass(frozen=True)
 class Pyramid:
-    """All levels of a trace's timeline."""
+    """All levels of a trace's timeline, the finest first, and when it starts and ends (ns)."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.lanes: Lanes = lanes(trace)
-        finest = Slices(trace, self.lanes.slice_id, self.lanes.first)
-        self.levels: list[Slices | Merged] = [finest]
-        found = finest.items(slice(None))
-        self.start_ns = int(found.start.min()) if len(found.start) else 0
-        self.end_ns = int(found.end.max()) if len(found.end) else 0
-        first, bits = self.lanes.first, FINEST_BITS
-        while 1 << bits < self.end_ns - self.start_ns:
-            begins = _groups(found, first, bits, self.start_ns)
-            # A level that merges little saves nothing; the next coarser one is made of the last kept.
-            if 2 * len(begins) <= len(found.start):
-                found, first = _merged(found, begins), np.searchsorted(begins, first)
-                self.levels.append(Merged(1 << bits, found, first))
-            bits += STEP_BITS
+    lanes: Lanes
+    levels: list[Slices | Merged]
+    start_ns: int
+    end_ns: int
 
     def view(self, wanted: Int64s, start_ns: int, end_ns: int, width: int) -> View:
         """The lanes ``wanted`` (their numbers) from ``start_ns`` to ``end_ns``, for a drawing ``width`` pixels wide."""
@@ -154,6 +144,25 @@ class Pyramid:
             before = np.where(place >= 0, covered[inside] + share * found.busy[inside], 0) if len(start) else edges * 0
             total += np.diff(before)
         return np.clip(total / bin_ns, 0, 1)
+
+
+def build(trace: Trace) -> Pyramid:
+    """The pyramid of a trace."""
+    order = lanes(trace)
+    finest = Slices(trace, order.slice_id, order.first)
+    levels: list[Slices | Merged] = [finest]
+    found, first = finest.items(slice(None)), order.first
+    start = int(found.start.min()) if len(found.start) else 0
+    end = int(found.end.max()) if len(found.end) else 0
+    bits = FINEST_BITS
+    while 1 << bits < end - start:
+        begins = _groups(found, first, bits, start)
+        # A level that merges little saves nothing; the next coarser one is made of the last kept.
+        if 2 * len(begins) <= len(found.start):
+            found, first = _merged(found, begins), np.searchsorted(begins, first)
+            levels.append(Merged(1 << bits, found, first))
+        bits += STEP_BITS
+    return Pyramid(order, levels, start, end)
 
 
 def _place(level: Slices | Merged, low: Int64s, high: Int64s, wanted_ns: int) -> Int64s:

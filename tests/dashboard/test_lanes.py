@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,14 @@ def test_overlapping_kernels_go_below(make_trace, slice_):
     assert sorted(box for lane in boxes.values() for box in lane) == [
         (1000 * ts, 1000 * (ts + dur)) for ts, dur in kernels
     ]
+
+
+def test_each_kernel_reaches_into_the_next(make_trace, slice_):
+    """As with programmatic dependent launches: two lanes do, however many there are."""
+    trace = make_trace([slice_("k", 2 * n, 3, "kernel", 0, 7, device=0, stream=7) for n in range(1000)])
+    found = lanes(trace)
+    assert found.num_hidden == 0
+    assert np.diff(found.first).tolist() == [500, 500]
 
 
 def test_more_than_a_track_can_show(make_trace, slice_, monkeypatch):
