@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from profsuite.dashboard import api, definitions
+from profsuite.dashboard import api, definitions, filters
 from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
@@ -21,6 +21,7 @@ from profsuite.dashboard.pages.compare import changes
 from profsuite.dashboard.pages.live import now
 from profsuite.dashboard.pages.memory import moment
 from profsuite.dashboard.pages.overview import overview
+from profsuite.dashboard.pages.timeline import address
 from profsuite.dashboard.pages.view import View
 from profsuite.dashboard.pages.whatif import outcome
 from profsuite.dashboard.store import Session, Store
@@ -55,6 +56,7 @@ def application(catalog: Catalog, store: Store, guard: Guard) -> Dash:
     app.server.register_blueprint(api.blueprint(catalog, store))
     app.server.register_blueprint(definitions.blueprint())
     _callbacks(app, catalog, store)
+    filters.install(app)
     guard.install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
     return app
 
@@ -130,7 +132,9 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         if work is not None or found.result is None:
             return _failed(entry, (work and work.error) or "It was given up."), *done
         view = View(found.result, query, None if job is None else job.result, tuple(catalog.entries.values()))
-        return html.Div(page.layout(view), id="content", className=f"page-{name}"), *done
+        content = html.Div(page.layout(view), id="content", className=f"page-{name}")
+        filters.restore(content, query)
+        return content, *done
 
     @app.callback(
         Output("overview", "children"),
@@ -175,14 +179,16 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         Input("timeline", "start_ns"),
         Input("timeline", "end_ns"),
         Input("timeline", "selected"),
+        Input("timeline", "find"),
+        Input("timeline", "range"),
+        Input("timeline", "tracks"),
         prevent_initial_call=True,
     )
-    def remember(start: int | None, end: int | None, selected: int | None) -> Any:
+    def remember(start: int | None, end: int | None, *more: Any) -> Any:
         """The address carries the view."""
         if start is None or end is None:
             raise PreventUpdate
-        chosen = "" if selected is None else f"&selected={selected}"
-        return f"?start={start}&end={end}{chosen}"
+        return address(start, end, *more)
 
     @app.callback(
         Output({"kind": "grid", "of": MATCH}, "exportDataAsCsv"),
