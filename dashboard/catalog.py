@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from profsuite.errors import TraceError
 from profsuite.trace.load import find_ranks
+from profsuite.trace.store import is_run_folder
+
+MOST_EVENT_FILES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One trace: its ``key`` in addresses, its file, its name below the root, its rank where known, and its job.
 
-    ``job`` is shared by the ranks of one folder.
+    ``job`` is shared by the ranks of one folder.  ``beside`` is the folder that it lies in, null where only the file
+    itself is to be shown.
     """
 
     key: str
@@ -22,6 +27,17 @@ class Entry:
     name: str
     rank: int | None
     job: str
+    beside: Path | None = None
+
+    def event_files(self) -> list[Path]:
+        """TensorBoard's event files beside the trace, the last ``MOST_EVENT_FILES`` by name, which says when."""
+        if self.beside is None:
+            return []
+        try:
+            found = [path for path in self.beside.glob("*.tfevents.*") if path.is_file() and not path.is_symlink()]
+        except OSError:
+            return []
+        return sorted(found)[-MOST_EVENT_FILES:]
 
 
 class Catalog:
@@ -51,7 +67,8 @@ class Catalog:
                     continue
                 name = str(path.relative_to(base)) if path != base else path.name
                 key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-                found[key] = Entry(key, path, name, file.rank, str(path.parent))
+                beside = path.parent if path != base and root.is_dir() and not is_run_folder(root) else None
+                found[key] = Entry(key, path, name, file.rank, str(path.parent), beside)
         self.entries = found
 
     def ordered(self) -> list[Entry]:

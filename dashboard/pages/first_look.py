@@ -50,7 +50,7 @@ def first_look(view: View) -> Any:
     return html.Div(parts, id="overview")
 
 
-_LATER: Final = ("Why the device was idle", "What would be saved, by replay")
+_LATER: Final = ("Why the GPU was idle", "What would be saved, by replay")
 
 
 def numbers(view: View, report: Report) -> Any:

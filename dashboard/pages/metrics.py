@@ -11,6 +11,7 @@ from dash import html
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
 from profsuite.dashboard.counters import Series
 from profsuite.dashboard.figures import Curve, curves
+from profsuite.dashboard.pages.scalars import scalars
 from profsuite.dashboard.pages.view import View
 
 LACKS: Final = (
@@ -23,9 +24,9 @@ PIXELS: Final = 1000
 
 def metrics(view: View) -> Any:
     """The page."""
-    found = view.session.series
+    found, logged = view.session.series, scalars(view)
     if not found:
-        return note(LACKS)
+        return html.Div([note(LACKS), *logged])
     origin = view.session.pyramid.start_ns
     start, end = min(s.ts[0] for s in found), max(s.ts[-1] for s in found) + 1
     groups: dict[str, list[Series]] = defaultdict(list)
@@ -64,5 +65,6 @@ def metrics(view: View) -> Any:
             section("Counters over time", html.Div(charts, className="charts")),
             *([note(f"{rest} more counters are in the table below and in the timeline.")] if rest > 0 else []),
             section("All series", note("In the units that the recorder used."), table("metrics", columns, rows, LACKS)),
+            *logged,
         ]
     )
