@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-import profsuite
+from profsuite import __version__
 from profsuite.errors import ProfsuiteError, TraceError
 from profsuite.trace.cache import MIN_BYTES, folder_for, settle
 from profsuite.trace.source import open_source
@@ -98,7 +98,7 @@ def _keep(folder: Path, data: bytes) -> None:
 @cache
 def _name() -> str:
     """Changes with whatever the report depends on: the version, and the analyzers' files as they are installed."""
-    digest = hashlib.sha256(repr((profsuite.__version__, TOP)).encode())
+    digest = hashlib.sha256(repr((__version__, TOP)).encode())
     from profsuite import analyzers, trace
 
     for package in (analyzers, trace):
