@@ -30,7 +30,7 @@ class OpRow(Struct, frozen=True, kw_only=True):
     anywhere inside the calls, ``device_self_ns`` of what no inner op launched; ``device_pct`` is the total's share
     of the device window (summed over devices), ``host_self_pct`` the self time's share of all ops' self time.
     ``input_dims`` is as recorded (JSON), null per name or where shapes were not recorded.  ``durations`` are of the
-    calls on the host, from start to end.
+    calls on the host, from start to end; ``longest_slice_id`` is the row of the longest.
     """
 
     name: str
@@ -45,6 +45,7 @@ class OpRow(Struct, frozen=True, kw_only=True):
     device_pct: Pct | None
     device_self_pct: Pct | None
     durations: Histogram | None = None
+    longest_slice_id: int | None = None
 
 
 class OpTable(Struct, frozen=True, kw_only=True):
@@ -194,6 +195,9 @@ def _rows(
     rank = device_self if by == "device_self_ns" else host_self
     names, words = trace.array("slice", "name"), trace.words("slice", "name")
     shapes = trace.words("op", "input_dims") if dims is not None else []
+    longest = np.zeros(size, np.int64)
+    by_length = np.argsort(calls.dur, kind="stable")
+    longest[group[by_length]] = calls.rows[by_length]  # the last assignment stays
     shown = np.lexsort((-count, -host_self, -rank))[:top]
     return tuple(
         OpRow(
@@ -209,6 +213,7 @@ def _rows(
             device_pct=pct(int(device_total[g]), launched.window),
             device_self_pct=pct(int(device_self[g]), launched.window),
             durations=durations,
+            longest_slice_id=int(longest[g]),
         )
         for g, durations in zip(shown.tolist(), histograms(group, calls.dur, shown), strict=True)
     )

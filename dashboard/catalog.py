@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from profsuite.dashboard.memory_files import find_memory_files
 from profsuite.errors import TraceError
 from profsuite.trace.load import find_ranks
 
@@ -14,7 +16,7 @@ from profsuite.trace.load import find_ranks
 class Entry:
     """One trace: its ``key`` in addresses, its file, its name below the root, its rank where known, and its job.
 
-    ``job`` is shared by the ranks of one folder.
+    ``job`` is shared by the ranks of one folder.  ``kind`` tells traces from files of memory alone.
     """
 
     key: str
@@ -22,36 +24,45 @@ class Entry:
     name: str
     rank: int | None
     job: str
+    kind: Literal["trace", "snapshot", "timeline"] = "trace"
 
 
 class Catalog:
-    """The traces below some roots (files or folders); ``TraceError`` where a root does not exist or holds none."""
+    """The traces and memory files below some roots (files or folders).
+
+    ``TraceError`` where a root does not exist or holds none.
+    """
 
     def __init__(self, roots: list[Path]) -> None:
         self.roots = [root.resolve() for root in roots]
         self.entries: dict[str, Entry] = {}
         self.refresh()
         if not self.entries:
-            raise TraceError(f"{', '.join(map(str, roots))}: no trace there (.json, .json.gz, or a run folder)")
+            raise TraceError(
+                f"{', '.join(map(str, roots))}: no trace there (.json, .json.gz, a run folder, a memory snapshot)"
+            )
 
     def refresh(self) -> None:
         """Look again: what a running job writes shows up."""
         found: dict[str, Entry] = {}
         for root in self.roots:
             base = root if root.is_dir() else root.parent
+            memory = list(find_memory_files(root))
             try:
-                files = find_ranks(root)
+                files = [] if root.is_file() and memory else find_ranks(root)
             except TraceError:
-                if not self.entries:
+                if not self.entries and not memory:
                     raise
-                continue  # what was there is gone; the rest is still shown
-            for file in files:
-                path = Path(file.path).resolve()
+                files = []  # what was there is gone, or never was; the rest is still shown
+            entries = [Entry("", Path(file.path), "", file.rank, "") for file in files]
+            entries += [Entry("", path, "", None, "", kind) for path, kind in memory]
+            for entry in entries:
+                path = entry.path.resolve()
                 if not path.is_relative_to(base):  # a link that leads out
                     continue
                 name = str(path.relative_to(base)) if path != base else path.name
                 key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-                found[key] = Entry(key, path, name, file.rank, str(path.parent))
+                found[key] = replace(entry, key=key, path=path, name=name, job=str(path.parent))
         self.entries = found
 
     def get(self, key: str) -> Entry:
