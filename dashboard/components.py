@@ -158,6 +158,7 @@ def link_column(field: str, **more: Any) -> dict[str, Any]:
         "maxWidth": 130,
         "filter": False,
         "sortable": False,
+        "pinned": "right",  # in sight, however many columns there are
         **more,
     }
 

@@ -85,11 +85,11 @@ def _kernels(found: CompiledKernels | None, view: View) -> Any:
     ]
     columns = [
         name_column("name", "kernel"),
-        {"field": "by", "headerName": "written by", "maxWidth": 130},
+        {"field": "by", "headerName": "written by", "minWidth": 120, "maxWidth": 130},
         number("count", "runs", digits=0),
         number("total_ms", "time", "ms", sort="desc"),
         number("pct", "share", "%", digits=2),
-        {"field": "region", "headerName": "function", "maxWidth": 120},
+        {"field": "region", "headerName": "function", "minWidth": 130, "maxWidth": 140},
         name_column("source", "compiled function"),
         name_column("frame", "line of Python"),
         name_column("file", "generated source"),

@@ -40,7 +40,7 @@ def memory(view: View) -> Any:
 
 def memory_file(entry: Entry, file: MemoryFile) -> Any:
     """The page of a snapshot or a memory timeline; app.py answers a click on a curve with ``moment_in``."""
-    what = "snapshot of the CUDA allocator" if entry.kind == "snapshot" else "memory timeline of torch.profiler"
+    what = "snapshot of a caching allocator" if entry.kind == "snapshot" else "memory timeline of torch.profiler"
     return html.Div(
         [html.P(f"{entry.name}: {what}", className="facts"), *_report(file.report, _origin(file.report))]
         if file.report.devices
@@ -150,6 +150,8 @@ def _shares(title: str, name: str, heading: str, shares: Sequence[MemoryShare]) 
         number("pct", "share", "%", digits=2),
         number("count", "allocations", digits=0),
     ]
+    if all(share.count is None for share in shares):
+        columns.pop()
     return section(title, table(name, columns, rows, "Nothing was alive."), about="memory")
 
 

@@ -55,7 +55,7 @@ def _segments(n: int, device: DeviceMemory, state: Fragmentation) -> Any:
         for segment in state.segments
     ]
     columns = [
-        {"field": "address", "headerName": "segment"},
+        {"field": "address", "headerName": "segment", "minWidth": 160},
         {"field": "kind", "headerName": "kind"},
         {"field": "pool", "headerName": "pool"},
         {"field": "expandable", "headerName": "expandable"},

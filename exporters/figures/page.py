@@ -68,7 +68,8 @@ for (const place of document.querySelectorAll("div.plot")) {{
   const figure = JSON.parse(place.nextElementSibling.textContent);
   const axis = {{gridcolor: line, zerolinecolor: line}};
   const layout = {{font: {{color: ink, family: "system-ui, sans-serif", size: 13}}, paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)", margin: {{l: 60, r: 20, t: 30, b: 50}}, legend: {{orientation: "h", x: 0, y: 1, yanchor: "bottom"}},
+    plot_bgcolor: "rgba(0,0,0,0)", margin: {{l: 60, r: 20, t: 30, b: 50}},
+    legend: {{orientation: "h", x: 0, y: 1, yanchor: "bottom"}},
     ...figure.layout, xaxis: {{...axis, ...figure.layout.xaxis}}, yaxis: {{...axis, ...figure.layout.yaxis}}}};
   const save = (format, plot) => Plotly.downloadImage(plot,
     {{format, filename: "figure", width: plot.clientWidth, height: plot.clientHeight}});
