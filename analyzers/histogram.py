@@ -20,9 +20,9 @@ BINS = 16
 class Histogram(Struct, frozen=True, kw_only=True):
     """How many durations lie in each of 16 bins between the shortest and the longest; the counts sum to all of them.
 
-    The bins' edges have equal ratios (equal differences of the logarithm), from ``min_ns`` (1 where that is 0) to
-    ``max_ns``; a bin has its lower edge and not its upper one, but for the last, which has both.  Where all durations
-    are equal there is one bin.
+    The bins' edges have equal ratios, rounded to a nanosecond, from ``min_ns`` (1 where that is 0) to ``max_ns``; a
+    bin has its lower edge and not its upper one, but for the last, which has both.  Where all durations are equal there
+    is one bin.
     """
 
     min_ns: Ns
@@ -36,7 +36,7 @@ def histogram(dur: NDArray[np.int64]) -> Histogram | None:
         return None
     low, high = int(dur.min()), int(dur.max())
     bins = BINS if high > low and high > 1 else 1
-    edges = np.geomspace(max(low, 1), max(high, 1), bins + 1)
+    edges = np.rint(np.geomspace(max(low, 1), max(high, 1), bins + 1))
     place = np.searchsorted(edges[1:-1], dur, "right")
     return Histogram(min_ns=low, max_ns=high, counts=tuple(np.bincount(place, minlength=bins).tolist()))
 

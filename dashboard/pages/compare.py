@@ -96,6 +96,7 @@ def changes(report: DiffReport, before: Session, after: Session) -> Any:
                 table(
                     "compare_ops", [name_column("name", "op"), status, *counts, *CHANGE], ops, "No op on either side."
                 ),
+                about="diff",
             ),
             section(
                 f"Kernels, {per}",
@@ -105,6 +106,7 @@ def changes(report: DiffReport, before: Session, after: Session) -> Any:
                     kernels,
                     "No kernel on either side.",
                 ),
+                about="diff",
             ),
             *(note(text) for text in report.notes),
         ]
@@ -150,7 +152,7 @@ CHANGE: Final = [
     number("change_ms", "change", "ms"),
     number("noise_ms", "±", "ms"),
     number("change_pct", "change", "%", digits=1),
-    {"field": "judgement", "headerName": "judgement", "maxWidth": 120},
+    {"field": "judgement", "headerName": "judgement", "minWidth": 140, "maxWidth": 150},
 ]
 
 

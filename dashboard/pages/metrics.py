@@ -18,7 +18,9 @@ LACKS: Final = (
     "torch.profiler has some of its own with CUPTI counters."
 )
 FIGURES_SHOWN: Final = 24
-PIXELS: Final = 1000
+POINTS: Final = 4000
+"""Of a figure, in all its curves."""
+SERIES_SHOWN: Final = 12
 
 
 def metrics(view: View) -> Any:
@@ -34,8 +36,9 @@ def metrics(view: View) -> Any:
     charts = []
     for name, members in list(groups.items())[:FIGURES_SHOWN]:
         lines = []
-        for series in members[:12]:
-            ts, low, high = series.view(int(start), int(end), PIXELS)
+        shown = members[:SERIES_SHOWN]
+        for series in shown:
+            ts, low, high = series.view(int(start), int(end), POINTS // (2 * len(shown)))
             # Where a pixel holds several samples, both ends of them are drawn.
             at = np.repeat((ts - origin) / 1e9, 2)
             lines.append(Curve(series.name, at.tolist(), np.column_stack((low, high)).ravel().tolist()))
