@@ -20,7 +20,7 @@ from profsuite.dashboard.components import (
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.figures.work import kernel_figure
-from profsuite.exporters.sections.roofline import roofline_section
+from profsuite.exporters.sections.roofline import roofline_section, shapes
 
 EMPTY: Final = "No kernels in this trace; activities=[..., ProfilerActivity.CUDA] records them."
 NO_COSTS: Final = (
@@ -78,7 +78,7 @@ def _roofline(view: View) -> Any:
     rows = [
         {
             "name": op.name,
-            "input_dims": op.input_dims,
+            "input_dims": shapes(op.input_dims),
             "direction": op.direction,
             "count": op.count,
             "device_ms": None if op.device_ns is None else op.device_ns / 1e6,

@@ -21,6 +21,7 @@ from profsuite.dashboard.components import (
 )
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.work import op_figure
+from profsuite.exporters.sections.roofline import shapes
 from profsuite.exporters.units import duration
 
 EMPTY = "No ops in this trace; activities=[ProfilerActivity.CPU, ...] records them."
@@ -68,7 +69,7 @@ def _rows(view: View, found: Sequence[OpRow]) -> list[dict[str, Any]]:
     return [
         {
             "name": row.name,
-            "input_dims": row.input_dims,
+            "input_dims": None if row.input_dims is None else shapes(row.input_dims),
             "count": row.count,
             "host_self_ms": row.host_self_ns / 1e6,
             "host_total_ms": row.host_total_ns / 1e6,

@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from profsuite.analyzers.memory.snapshot import snapshot_memory
 from profsuite.analyzers.report import analyze
 from profsuite.dashboard.alive import alive_at, alive_in
 from profsuite.dashboard.pages import PAGES
+from profsuite.dashboard.tiles import Pyramid
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.units import percent, size
 from profsuite.trace.load import load
@@ -91,7 +93,7 @@ def cells(page, grid, field):
     """The cells of a column that are on screen, from the top."""
     found = page.locator(f'[id*=\'"of":"{grid}"\'] .ag-row').evaluate_all(
         """(rows, field) => rows.sort((a, b) => a.getAttribute('row-index') - b.getAttribute('row-index'))
-        .map(row => row.querySelector(`[col-id="${field}"]`)?.innerText)""",
+        .map(row => row.querySelector(`[col-id="${field}"]`)?.textContent)""",
         field,
     )
     return [text for text in found if text is not None]
@@ -124,7 +126,7 @@ def test_the_ranks_of_a_job_on_the_overview(page, board):
 def test_utilisation_and_memory_on_the_overview(page, board):
     board.open(page, H100)
     report, trace = report_of(H100), trace_of(H100)
-    start = int(trace.array("slice", "ts").min())
+    start = Pyramid(trace).start_ns
     device = report.breakdown[0]
     edges = device.over_time.edges_ns
     shown = {each["name"]: each for each in data_of(page, "Utilisation of device 0 over time")}
@@ -153,9 +155,9 @@ def test_a_click_on_the_utilisation_leads_to_that_time(page, board):
     plot.click(position=place)
     page.wait_for_selector(".timeline[data-drawn]", timeout=30_000)
     start, end = (int(re.search(rf"{name}=(-?\d+)", page.url)[1]) for name in ("start", "end"))
-    origin = int(trace_of(H100).array("slice", "ts").min())
+    origin = Pyramid(trace_of(H100)).start_ns
     edges = report_of(H100).breakdown[0].over_time.edges_ns
-    assert (start + origin, end + origin) in set(zip(edges[:-1], edges[1:], strict=True))
+    assert (start + origin, end + origin) in set(pairwise(edges))
     assert 0.5 < (start + origin - edges[0]) / (edges[-1] - edges[0]) < 0.7
 
 
@@ -406,8 +408,8 @@ def test_every_number_has_a_definition(page, board):
                 board.settle(page)
             without, targets = page.evaluate(
                 """[
-                    [...document.querySelectorAll(".grid, figure.chart, .facts-table, .numbers > div")].filter(shown =>
-                        !(shown.querySelector(".definition") || shown.closest("section")?.querySelector("h2 .definition"))
+                    [...document.querySelectorAll(".grid, figure.chart, .facts-table, .numbers > div")].filter(each =>
+                        !each.querySelector(".definition") && !each.closest("section")?.querySelector("h2 .definition")
                     ).map(shown => shown.outerHTML.slice(0, 120)),
                     [...document.querySelectorAll("a.definition")].map(link => link.hash.slice(1)),
                 ]"""
