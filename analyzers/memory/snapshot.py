@@ -306,6 +306,8 @@ def _failures(snapshot: Snapshot, past: History) -> tuple[OutOfMemory, ...]:
 
 
 def _notes(snapshot: Snapshot) -> list[str]:
+    if snapshot.fault:
+        return [snapshot.fault]
     if not snapshot.num_rows("entry"):
         return [
             "The snapshot has no history, only the state when it was made: call "
