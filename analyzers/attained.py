@@ -21,10 +21,11 @@ class Attained(Struct, frozen=True, kw_only=True):
     """What some device time achieved; sums over all calls, null where it is not known.
 
     ``flops`` as ``torch.utils.flop_counter`` counts, ``needed_flops`` those that no kernel can leave out (less for
-    causal attention), ``num_bytes`` of all tensors, each once.  ``intensity`` = needed FLOPs / bytes.  ``bound_ns`` is
-    the least time that the peaks allow: max(needed FLOPs / peak, bytes / bandwidth), ``bound`` which of them that is,
-    ``dtype`` the format of the peak.  ``pct_of_roofline`` = bound / device time; null where that is above 100, and
-    ``beyond`` true: the data came from a cache, or the formula or the peak does not fit.
+    causal attention; of generated kernels those that are known at least), ``num_bytes`` of all tensors, each once.
+    ``intensity`` = needed FLOPs / bytes, null like the rate where ``flops`` is.  ``bound_ns`` is the least time that
+    the peaks allow: max(needed FLOPs / peak, bytes / bandwidth), ``bound`` which of them that is, ``dtype`` the format
+    of the peak.  ``pct_of_roofline`` = bound / device time; null where that is above 100, and ``beyond`` true: the
+    data came from a cache, or the formula or the peak does not fit.
     """
 
     flops: int | None
@@ -50,7 +51,7 @@ def attained(cost: Cost, count: int, device_ns: int | None, dtype: str | None, p
         for each in (cost.flops, cost.needed_flops, cost.num_bytes)
     )
     rated = dtype or ("fp64" if cost.dtype == "fp64" else "fp32")
-    compute = peaks.compute(rated) if peaks is not None else None
+    compute = None if peaks is None else peaks.compute(rated) if dtype is not None else peaks.vector(rated)
     bandwidth = peaks.bandwidth_bytes_per_s if peaks is not None else None
     compute_ns = None if needed is None or compute is None else 1e9 * needed / compute
     memory_ns = None if moved is None or bandwidth is None else 1e9 * moved / bandwidth
@@ -103,14 +104,15 @@ def _measured(
     device_ns: int | None,
 ) -> Attained:
     share = 100 * bound_ns / device_ns if bound_ns is not None and device_ns else None
+    exact = flops is not None  # what is only known at least makes no rate
     return Attained(
         flops=flops,
         needed_flops=needed,
         num_bytes=moved,
         dtype=dtype,
-        flops_per_s=1e9 * needed / device_ns if needed is not None and device_ns else None,
+        flops_per_s=1e9 * needed / device_ns if exact and needed is not None and device_ns else None,
         bytes_per_s=1e9 * moved / device_ns if moved is not None and device_ns else None,
-        intensity=needed / moved if needed is not None and moved else None,
+        intensity=needed / moved if exact and needed is not None and moved else None,
         bound=bound,
         bound_ns=bound_ns,
         pct_of_roofline=share if share is not None and share <= 100 else None,

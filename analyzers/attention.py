@@ -175,6 +175,11 @@ _CAUSAL = {
     "aten::_scaled_dot_product_efficient_attention": 6,
     "aten::_scaled_dot_product_cudnn_attention": 6,
     "flash_attn::_flash_attn_forward": 5,
+    "flash_attn::_flash_attn_varlen_forward": 9,
+    "flash_attn_3::fwd": 24,
+    "aiter::_flash_attn_forward": 5,
+    "aiter::mha_fwd": 5,
+    "aiter::fmha_v3_fwd": 5,
 }
 """Position of the causal flag where no sdpa call is recorded around (compiled code)."""
 

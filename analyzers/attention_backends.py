@@ -16,6 +16,7 @@ Backend = Literal[
     "math",
     "flash (CPU)",
     "flash-attn",
+    "aiter",
     "xformers",
     "flex",
     "vllm",
@@ -35,6 +36,7 @@ BACKENDS: tuple[tuple[Backend, str, str], ...] = (
     ("flash-attn", r"^flash_attn(?:_\w+)?::|^FlashAttn\w*Func(?:Backward)?$", "flash_attn::_flash_attn_forward"),
     ("flash", r"^aten::_flash_attention_(?:forward|backward)", "aten::_flash_attention_forward"),
     ("efficient", r"^aten::_efficient_attention_(?:forward|backward)", "aten::_efficient_attention_forward"),
+    ("aiter", r"^aiter::(?:_flash_attn|mha_|fmha_v3_|wrapper_fmha)", "aiter::mha_fwd"),
     ("xformers", r"^xformers\w*::.*attention", "xformers_flash3::flash_fwd_attention"),
     ("vllm", r"^vllm::unified_attention", "vllm::unified_attention_with_output"),
 )  # fmt: skip
@@ -42,7 +44,17 @@ BACKENDS: tuple[tuple[Backend, str, str], ...] = (
 
 _PATTERNS = tuple((backend, re.compile(pattern)) for backend, pattern, _ in BACKENDS)
 
-FUSED: tuple[Backend, ...] = ("flash", "efficient", "cudnn", "overrideable", "flash-attn", "xformers", "flex", "vllm")
+FUSED: tuple[Backend, ...] = (
+    "flash",
+    "efficient",
+    "cudnn",
+    "overrideable",
+    "flash-attn",
+    "aiter",
+    "xformers",
+    "flex",
+    "vllm",
+)
 """Backends that never write the scores to memory."""
 
 FLASH_MAX_HEAD = 256

@@ -7,13 +7,18 @@ import re
 FAMILIES: tuple[tuple[str, str, str], ...] = (
     # An optimizer's kernels are elementwise by name, and attention and convolution contain "gemm".
     ("optimizer updates", r"multi_tensor|adam|sgd_", "at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>"),
-    ("attention", r"flash|fmha|attn|attention|mha_", "pytorch_flash::flash_fwd_kernel"),
+    # A kernel that fills attention's cache (reshape_and_cache_flash) is none of it.
+    ("attention", r"(?<!and_cache_)flash|fmha|attn|attention|mha_", "pytorch_flash::flash_fwd_kernel"),
     (
         "convolutions",
         r"conv|wgrad|dgrad|winograd|fprop|im2col|miopen.*(fwd|bwd|wrw)|igemm_",
         "cudnn::winograd_nonfused",
     ),
-    ("matrix multiplications", r"gemm|gemv|cutlass|cijk|nvjet|matmul|xmma|splitk|_mm_", "Cijk_Alik_Bljk_BBS_BH"),
+    (
+        "matrix multiplications",
+        r"gemm|gemv|cutlass|cijk|nvjet|matmul|xmma|splitk|_mm_|^bmm_|fused_moe_kernel|marlin",
+        "Cijk_Alik_Bljk_BBS_BH",
+    ),
     ("normalisation", r"norm|cudnn::bn_|bn_fw|bn_bw", "cudnn::bn_fw_tr_1C11_singleread"),
     ("softmax and losses", r"softmax|nll_loss|cross_entropy", "cunn_SoftMaxForward"),
     ("fused Triton kernels", r"^triton_", "triton_red_fused_add_mean_mul_pow_rsqrt_0"),

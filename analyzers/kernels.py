@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
+from profsuite.analyzers.histogram import Histogram, histogram
 from profsuite.analyzers.host_calls import launches_graphs
 from profsuite.analyzers.ranking import numbered, sum_by_group
 
@@ -39,7 +40,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 
     ``occupancy_pct`` is the mean over runs weighted by time, null where not recorded; ``longest`` describes the
     longest run, ``longest_slice_id`` is its row, ``num_shapes`` the number of different launches (grid, block,
-    registers, shared memory).  ``top_op`` is the op that launched most of its time.
+    registers, shared memory).  ``top_op`` is the op that launched most of its time.  ``durations`` are of the runs.
     """
 
     name: str
@@ -57,6 +58,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
     longest: LaunchShape
     longest_slice_id: int
     top_op: str | None
+    durations: Histogram | None = None
 
 
 class KernelTable(Struct, frozen=True, kw_only=True):
@@ -122,6 +124,15 @@ def _from_graphs(trace: Trace) -> int:
     return int(graphed.sum())
 
 
+def _impossible(occupancy: Any, warps_per_sm: Any) -> Any:
+    """Where the recorder wrote 0 % because it could not compute the occupancy.
+
+    Kineto asks NVIDIA's calculator, which refuses launches with more shared memory than a block may have by default,
+    and writes 0.  A warp on every multiprocessor is at least 1 of 64, which rounds to 2 %.
+    """
+    return (occupancy == 0) & (warps_per_sm >= 1)
+
+
 def _row(trace: Trace, runs: NDArray[np.int64], total: int) -> KernelRow:
     """One row from the runs (rows of ``kernel``) of one name."""
     ids = trace.array("kernel", "slice_id")[runs]
@@ -129,7 +140,7 @@ def _row(trace: Trace, runs: NDArray[np.int64], total: int) -> KernelRow:
     own = int(dur.sum())
     longest = int(dur.argmax())
     occupancy = trace.array("kernel", "occupancy_pct")[runs]
-    known = ~np.isnan(occupancy)
+    known = ~np.isnan(occupancy) & ~_impossible(occupancy, trace.array("kernel", "warps_per_sm")[runs])
     weight = dur[known] if dur[known].any() else np.ones(int(known.sum()))
     ops = trace.array("kernel", "op_id")[runs]
     has_op = ops >= 0
@@ -156,6 +167,7 @@ def _row(trace: Trace, runs: NDArray[np.int64], total: int) -> KernelRow:
         longest=_launch(trace.kernels.slice(int(runs[longest]), 1).to_pylist()[0]),
         longest_slice_id=int(ids[longest]),
         top_op=trace.words("slice", "name")[int(op_time.argmax())] if has_op.any() else None,
+        durations=histogram(dur),
     )
 
 
@@ -180,5 +192,5 @@ def _launch(row: dict[str, Any]) -> LaunchShape:
         shared_memory_bytes=row["shared_memory_bytes"],
         blocks_per_sm=row["blocks_per_sm"],
         warps_per_sm=row["warps_per_sm"],
-        occupancy_pct=row["occupancy_pct"],
+        occupancy_pct=None if _impossible(row["occupancy_pct"], row["warps_per_sm"] or 0) else row["occupancy_pct"],
     )

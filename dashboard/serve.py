@@ -39,7 +39,9 @@ def serve(
     catalog, store = Catalog(roots), Store()
     listening = _listen(host, port)
     # The trace is read, the browser starts, and the pages' packages are imported, all at once.
-    store.start(catalog.ordered()[0])
+    first = catalog.ordered()[0]
+    if first.kind == "trace":
+        store.start(first)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - only compared
     place = f"[{shown}]" if ":" in shown else shown
     address = f"http://{place}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")

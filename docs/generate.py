@@ -94,6 +94,37 @@ def findings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def devices_page() -> str:
+    """Peaks of devices and connections with the documents that state them, from the tables of the code."""
+    from profsuite.analyzers.costs.peaks import FORMATS, known_devices
+    from profsuite.analyzers.job.fabrics import FABRICS
+
+    lines = [
+        "# Peaks of devices and connections",
+        "",
+        WRITTEN_BY,
+        "",
+        "TFLOP/s (int8: TOP/s) are dense, at the boost clock, with sums in fp32; what vector units reach is in",
+        "brackets where it is less. Empty: not supported, or not stated. How they are used stands in",
+        "[analyses.md](../analyses.md#roofline).",
+        "",
+        f"| device | units | memory, GB | GB/s | {' | '.join(FORMATS)} | stated in |",
+        f"|---|---|---|---|{'---|' * len(FORMATS)}---|",
+    ]
+    for _, device in known_devices():
+        rates = []
+        for key in FORMATS:
+            peak, slower = device.compute(key), device.vector_flops_per_s.get(key)
+            rates.append("" if peak is None else f"{peak / 1e12:g}" + (f" ({slower / 1e12:g})" if slower else ""))
+        size, speed = (device.memory_bytes or 0) / 1e9, (device.bandwidth_bytes_per_s or 0) / 1e9
+        cells = (device.name, f"{device.units}", f"{size:g}", f"{speed:g}", *rates, device.source)
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    lines += ["", "## Connections", "", "What a device can send at most, and receive at the same time.", ""]
+    lines += ["| connection | GB/s | stated in |", "|---|---|---|"]
+    lines += [f"| `{fabric.name}` | {fabric.gb_per_s:g} | {_cell(fabric.source)} |" for fabric in FABRICS]
+    return "\n".join(lines) + "\n"
+
+
 def diff_schema() -> str:
     """The JSON schema of ``profsuite diff --format json``."""
     from profsuite.exporters.diff.json import schema
@@ -130,6 +161,7 @@ PAGES = {
     "tables.md": tables_page,
     "cli.md": cli_page,
     "findings.md": findings_page,
+    "devices.md": devices_page,
     "report.schema.json": report_schema,
     "diff.schema.json": diff_schema,
 }

@@ -68,3 +68,28 @@ def pad(call: OpCall) -> Cost:
         sizes[-1 - i // 2] += margins[i] + margins[i + 1]
     require(all(size >= 0 for size in sizes))
     return _copy((x,), bytes_of(prod(sizes), x))
+
+
+@formula("_C_cache_ops::reshape_and_cache", "_C_cache_ops::reshape_and_cache_flash", kind="copy")
+def cache_rows(call: OpCall) -> Cost:
+    """vLLM's copy of keys and values into the cache, in its dtype; a division an element where that is a narrower one.
+
+    (key, value, key cache, value cache, slots, ...): as many rows as there are slots; one of no slot (-1) counts too.
+    """
+    key, value, slots = call.tensor(0), call.tensor(1), call.tensor(4)
+    require(bool(key.shape) and key.shape[0] == value.shape[0] >= slots.numel and key.shape[0] > 0)
+    read = written = quantised = 0
+    for x, cache in ((key, call.tensor(2)), (value, call.tensor(3))):
+        count = x.numel // x.shape[0] * slots.numel
+        source, target = bytes_of(count, x), bytes_of(count, cache)
+        if source is None or target is None or slots.nbytes is None:
+            return Cost(kind="copy", dtype=dtype_name(key))
+        read, written = read + source, written + target
+        quantised += count if target < source else 0
+    return Cost(
+        kind="copy",
+        flops=quantised,
+        bytes_read=read + (slots.nbytes or 0),
+        bytes_written=written,
+        dtype=dtype_name(key),
+    )

@@ -35,6 +35,13 @@ _TERNARY = "addcmul addcdiv lerp"
 _SELECT = "where masked_fill tril triu"
 _FILL = "fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_"
 
+FLOPS_PER_RESULT = {
+    **dict.fromkeys(f"{_UNARY} {_BINARY} {_BOOLEAN} {_BACKWARD}".split(), 1),
+    **dict.fromkeys(_TERNARY.split(), 3),
+    **dict.fromkeys(_SELECT.split(), 0),
+}
+"""FLOPs of a result by the op's name without its namespace."""
+
 
 def _names(ops: str) -> list[str]:
     return [f"aten::{op}{ending}" for op in ops.split() for ending in ("", "_")]
@@ -143,4 +150,29 @@ def gated(call: OpCall) -> Cost:
         bytes_read=x.nbytes,
         bytes_written=bytes_of(out.numel, out),
         dtype=dtype_name(x),
+    )
+
+
+@formula("_C::rotary_embedding", kind="elementwise", values=True)
+def rotary(call: OpCall) -> Cost:
+    """vLLM's rotation of query and key in place: three FLOPs an element that is rotated, x cos - y sin.
+
+    (positions, query, key or none, head size, cosines and sines, ...): of each head as many elements as a row of the
+    fifth input has; a row of it a position, at most all that there are.
+    """
+    positions, table = call.tensor(0), call.tensor(4)
+    size = call.ints(3)[0]
+    rotated = [tensor for tensor in (call.tensor(1), call.optional(2)) if tensor is not None]
+    require(len(table.shape) == 2 and 0 < table.shape[1] <= size and all(x.numel % size == 0 for x in rotated))
+    counts = [x.numel // size * table.shape[1] for x in rotated]
+    own = [bytes_of(count, x) for count, x in zip(counts, rotated, strict=True)]
+    rows = bytes_of(min(positions.numel * table.shape[1], table.numel), table)
+    written = None if None in own else sum(filter(None, own))
+    read = (written, rows, positions.nbytes)
+    return Cost(
+        kind="elementwise",
+        flops=3 * sum(counts),
+        bytes_read=None if None in read else sum(filter(None, read)),
+        bytes_written=written,
+        dtype=dtype_name(rotated[0]),
     )

@@ -1,7 +1,7 @@
 """Kernels that Inductor and Triton generate: named after the ops that they fuse, given all their tensors.
 
-A generated kernel reads or writes each of its tensors at least once.  Which it does, and how many operations it fuses
-for each element, its arguments do not say: FLOPs are known for templates (products, attention) alone.
+A generated kernel reads or writes each of its tensors at least once; which, its arguments do not say.  FLOPs are known
+for templates (products, attention); of other kernels the name bounds them from below (``source_ops``).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import prod
 from profsuite.analyzers.costs.attention import attention_cost
 from profsuite.analyzers.costs.call import OpCall, Tensor
 from profsuite.analyzers.costs.registry import Cost, dtype_name, formula, require, total_bytes
+from profsuite.analyzers.costs.source_ops import least_flops
 
 PARTIAL = re.compile(
     r"_(?:slice|split|select|index|embedding|gather|scatter|narrow|unbind|as_strided|diagonal|nll_loss|max_pool\w*"
@@ -20,13 +21,16 @@ PARTIAL = re.compile(
 """Source ops that may touch only a part of a tensor: the bytes are unknown then."""
 
 
-@formula(r"^triton_(?:poi|red|per|for|mix)_fused", r"^cpp_fused", kind="fused", pattern=True)
+@formula(r"^triton_(?:poi|red|per|for|mix)_fused", r"^cpp_fused", kind="fused", pattern=True, values=True)
 def generated(call: OpCall) -> Cost:
-    """Every tensor argument once (torch._inductor.codegen.triton: in_ptr, out_ptr, in_out_ptr); FLOPs unknown."""
+    """Every tensor argument once (torch._inductor.codegen.triton: in_ptr, out_ptr, in_out_ptr).
+
+    FLOPs are unknown; those of the ops in the name, each once, are the least.
+    """
     tensors = call.every_tensor
     require(bool(tensors))
     known = None if PARTIAL.search(call.name) else total_bytes(tensors)
-    return Cost(kind="fused", bytes_moved=known, dtype=dtype_name(*tensors))
+    return Cost(kind="fused", bytes_moved=known, least_flops=least_flops(call), dtype=dtype_name(*tensors))
 
 
 @formula(r"^triton_tem_fused", kind="fused", pattern=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from profsuite.analyzers.costs.call import OpCall, Tensor
+from profsuite.analyzers.costs.dtypes import INT32, INT64
 from profsuite.analyzers.costs.registry import Cost, bytes_of, dtype_name, formula, require, total_bytes
 
 
@@ -52,3 +55,29 @@ def _grouped(
         bytes_written=bytes_of(results, a) if out_bytes is None else results * out_bytes,
         dtype=dtype_name(a),
     )
+
+
+@formula(
+    "vllm::inplace_fused_experts",
+    "vllm::outplace_fused_experts",
+    "vllm::rocm_aiter_fused_moe",
+    "sglang::inplace_fused_experts",
+    "sglang::outplace_fused_experts",
+    kind="grouped gemm",
+)
+def fused_experts(call: OpCall) -> Cost:
+    """Both products of a mixture of experts: every row of t x k meets the experts that its row of ids names.
+
+    (hidden t x k, first weights e x n x k, second e x k x m, ids' weights, ids t x top, ...) of vLLM (fused_moe.py,
+    _aiter_ops.py) and SGLang; n is m, or 2 m where the activation is gated: 2 t top k (n + m).  Which experts' weights
+    are read is data, so the bytes are unknown.  Null where integers beside the ids say which experts are here (expert
+    parallelism), and for packed weights, whose k is another.
+    """
+    x, first, second, ids = call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(4)
+    require(len(x.shape) == 2 and len(first.shape) == len(second.shape) == 3 and len(ids.shape) == 2)
+    require(first.shape[0] == second.shape[0] and first.shape[2] == second.shape[1] == x.shape[1])
+    n, k, m = first.shape[1], first.shape[2], second.shape[2]
+    require(n in (m, 2 * m) and ids.shape[0] == x.shape[0])
+    others = (call.optional(i) for i in range(5, len(call.args)))
+    require(not any(each is not None and each.dtype in (INT32, INT64) for each in others))
+    return Cost(kind="grouped gemm", flops=2 * prod(ids.shape) * k * (n + m), dtype=dtype_name(first))

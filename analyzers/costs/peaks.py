@@ -30,8 +30,9 @@ class PeakError(ProfsuiteError):
 class DevicePeaks(Struct, frozen=True, kw_only=True):
     """The peaks of a kind of device: dense FLOP/s by format, memory bandwidth in bytes a second.
 
-    Null where neither the vendor states it nor the user gave it.  ``source`` names the data sheet; ``units`` are
-    streaming multiprocessors or compute units.
+    Null where neither the vendor states it nor the user gave it.  ``source`` names the documents; ``units`` are
+    streaming multiprocessors or compute units.  ``vector_flops_per_s`` has the formats that vector units compute in
+    slower than ``flops_per_s`` says.
     """
 
     name: str
@@ -40,10 +41,15 @@ class DevicePeaks(Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     bandwidth_bytes_per_s: float | None = None
     flops_per_s: dict[str, float] = {}
+    vector_flops_per_s: dict[str, float] = {}
 
     def compute(self, dtype: str | None) -> float | None:
         """Peak FLOP/s of a number format; null where it is not known."""
         return self.flops_per_s.get(dtype) if dtype is not None else None
+
+    def vector(self, dtype: str) -> float | None:
+        """Peak FLOP/s of a number format without matrix units (fp32, fp64); null where it is not known."""
+        return self.vector_flops_per_s.get(dtype, self.flops_per_s.get(dtype))
 
 
 @cache
@@ -60,6 +66,7 @@ def known_devices() -> tuple[tuple[re.Pattern[str], DevicePeaks], ...]:
                 memory_bytes=int(row["memory"]),
                 bandwidth_bytes_per_s=float(row["bandwidth"]),
                 flops_per_s={key: float(value) for key, value in row["peak"].items()},
+                vector_flops_per_s={key: float(value) for key, value in row.get("vector", {}).items()},
             ),
         )
         for row in tomllib.loads(text)["device"]
@@ -77,9 +84,33 @@ def device_peaks(device: Mapping[str, Any]) -> DevicePeaks | None:
     rows = [peaks for pattern, peaks in known_devices() if pattern.search(name[:200].strip())]
     if isinstance(units, int) and units > 0:
         rows = [row for row in rows if row.units == units]
-    if not isinstance(memory, int) or memory <= 0:
-        return rows[0] if rows else None
-    return min(rows, key=lambda row: abs((row.memory_bytes or 0) - memory), default=None)
+    if isinstance(memory, int) and memory > 0:
+        return min(rows, key=lambda row: abs((row.memory_bytes or 0) - memory), default=None)
+    return _agreed(rows) if rows else None
+
+
+def _agreed(rows: list[DevicePeaks]) -> DevicePeaks:
+    """What the rows have in common: a header without units or memory may leave several open."""
+    first = rows[0]
+
+    def common(name: str) -> Any:
+        value = getattr(first, name)
+        return value if all(getattr(row, name) == value for row in rows) else None
+
+    rates = {
+        key: value
+        for key, value in first.flops_per_s.items()
+        if all(row.compute(key) == value and row.vector(key) == first.vector(key) for row in rows)
+    }
+    return DevicePeaks(
+        name=" or ".join(row.name for row in rows),
+        source="; ".join(dict.fromkeys(row.source for row in rows)),
+        units=common("units"),
+        memory_bytes=common("memory_bytes"),
+        bandwidth_bytes_per_s=common("bandwidth_bytes_per_s"),
+        flops_per_s=rates,
+        vector_flops_per_s={key: value for key, value in first.vector_flops_per_s.items() if key in rates},
+    )
 
 
 def parse_peaks(text: str) -> dict[str, float]:
@@ -107,6 +138,7 @@ def overridden(peaks: DevicePeaks | None, given: Mapping[str, float] | None) -> 
         return peaks
     base = peaks or DevicePeaks(name="given by hand", source="given by hand")
     rates = {**base.flops_per_s, **{key: value for key, value in given.items() if key != "bandwidth"}}
+    slower = {key: value for key, value in base.vector_flops_per_s.items() if key not in given}
     source = base.source if peaks is None else f"{base.source}; {', '.join(given)} given by hand"
     bandwidth = given.get("bandwidth", base.bandwidth_bytes_per_s)
-    return replace(base, source=source, flops_per_s=rates, bandwidth_bytes_per_s=bandwidth)
+    return replace(base, source=source, flops_per_s=rates, vector_flops_per_s=slower, bandwidth_bytes_per_s=bandwidth)

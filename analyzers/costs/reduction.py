@@ -175,3 +175,17 @@ def foreach_norm(call: OpCall) -> Cost:
         bytes_written=None if dtype is None else len(tensors) * dtype.num_bytes,
         dtype=None if dtype is None else dtype.name,
     )
+
+
+@formula("_moe_C::moe_sum", kind="reduction")
+def sum_of_experts(call: OpCall) -> Cost:
+    """vLLM's sum of the experts' rows, t x top x k, into the second input, t x k: one FLOP an element."""
+    x, out = call.tensor(0), call.tensor(1)
+    require(len(x.shape) == 3 and out.shape == (x.shape[0], x.shape[2]))
+    return Cost(
+        kind="reduction",
+        flops=x.numel,
+        bytes_read=x.nbytes,
+        bytes_written=bytes_of(out.numel, out),
+        dtype=dtype_name(x),
+    )

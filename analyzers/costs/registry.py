@@ -49,7 +49,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     """What one call of an op computes and moves at least; null is unknown.
 
     ``flops`` counts a multiply-add as two and is what ``torch.utils.flop_counter`` counts where that knows the op.
-    ``least_flops`` is less where a kernel may skip some (causal attention), and the same as ``flops`` where null.
+    ``least_flops`` is less where a kernel may skip some (causal attention), and the same as ``flops`` where null; where
+    ``flops`` is null it is what is known to be computed at least (generated kernels).
     ``bytes_read`` and ``bytes_written`` are of the tensors, each once: what a kernel with a perfect cache would
     move.  ``bytes_moved`` is their sum where only that is known.  ``dtype`` names the format of the operands as
     devices are rated: ``fp64``, ``fp32``, ``bf16``, ``fp16``, ``fp8``, ``int8``.  ``data_dependent`` means that the

@@ -41,3 +41,16 @@ def softmax_backward(call: OpCall) -> Cost:
         bytes_written=None if dtype is None else grad.numel * dtype.num_bytes,
         dtype=dtype_name(grad),
     )
+
+
+@formula("_moe_C::topk_softmax", kind="softmax")
+def routing(call: OpCall) -> Cost:
+    """vLLM's choice of experts: the softmax of the fourth input; writes weights, ids and rows' places."""
+    logits = call.tensor(3)
+    return Cost(
+        kind="softmax",
+        flops=FORWARD * logits.numel,
+        bytes_read=logits.nbytes,
+        bytes_written=total_bytes(call.tensor(i) for i in range(3)),
+        dtype=dtype_name(logits),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from profsuite.analyzers.base import Evidence, Finding
+from profsuite.analyzers.costs.registry import MATRIX_KINDS
 from profsuite.analyzers.findings.kernel_share import device_time, kernel_share, largest, slices_of, slowest
 from profsuite.analyzers.findings.wording import grade, percent, share, somewhere, text, time
 from profsuite.analyzers.kernels import SHORT_KERNEL_NS
@@ -28,7 +29,11 @@ def far_from_roofline(analysis: Analysis) -> tuple[Finding, ...]:
     ops = [
         op
         for op in analysis.roofline_ops
-        if op.device_ns and op.attained.pct_of_roofline is not None and op.attained.pct_of_roofline < FAR_PCT
+        if op.device_ns
+        and op.attained.pct_of_roofline is not None
+        and op.attained.pct_of_roofline < FAR_PCT
+        # The bytes alone bound a product whose FLOPs depend on data: it may well be near what they allow.
+        and (op.attained.needed_flops is not None or op.kind not in MATRIX_KINDS)
     ]
     ns = device_time(ops)
     fraction = kernel_share(analysis, ns)

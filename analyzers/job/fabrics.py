@@ -32,7 +32,12 @@ FABRICS: tuple[Fabric, ...] = (
         "NVIDIA H100 and H200 data sheets (SXM): NVLink 900 GB/s, both directions together",
         r"H100 80GB HBM3|H100-SXM|H200$",
     ),
-    Fabric("nvlink5", 900.0, "NVIDIA HGX B200 data sheet: NVLink 1.8 TB/s a GPU, both directions together", r"B200$"),
+    Fabric(
+        "nvlink5",
+        900.0,
+        "NVIDIA Blackwell data sheet (HGX B200, GB200): NVLink 1.8 TB/s a GPU, both directions together",
+        r"B200$",
+    ),
     Fabric("pcie3", 15.75, "PCI Express 3.0: 16 lanes x 8 GT/s, 128b/130b"),
     Fabric("pcie4", 31.5, "PCI Express 4.0: 16 lanes x 16 GT/s, 128b/130b"),
     Fabric("pcie5", 63.0, "PCI Express 5.0: 16 lanes x 32 GT/s, 128b/130b"),
@@ -44,7 +49,18 @@ FABRICS: tuple[Fabric, ...] = (
     Fabric("roce-200", 25.0, "200 Gb/s Ethernet"),
     Fabric("roce-400", 50.0, "400 Gb/s Ethernet"),
     Fabric("xgmi-mi210", 150.0, "AMD Instinct MI210 data sheet: 3 links, 300 GB/s, both directions together"),
-    Fabric("xgmi-mi300x", 448.0, "AMD Instinct MI300X data sheet: 7 links x 128 GB/s, both directions", r"MI300X"),
+    Fabric(
+        "xgmi-mi300x",
+        448.0,
+        "AMD Instinct MI300X and MI325X data sheets: 7 links x 128 GB/s, both directions together",
+        r"MI300X|MI325X",
+    ),
+    Fabric(
+        "xgmi-mi350",
+        537.6,
+        "AMD Instinct MI350X and MI355X data sheets: 7 links x 153.6 GB/s, both directions together",
+        r"MI35[05]X",
+    ),
 )
 
 BY_NAME = {fabric.name: fabric for fabric in FABRICS}

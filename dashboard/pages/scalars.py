@@ -12,8 +12,8 @@ from dash import html
 
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
 from profsuite.dashboard.event_files import Scalar, Scalars, read_scalars
-from profsuite.dashboard.figures import Curve, curves
 from profsuite.dashboard.pages.view import View
+from profsuite.exporters.figures.plots import Curve, curves
 
 FIGURES_SHOWN: Final = 24
 POINTS: Final = 2_000

@@ -138,6 +138,15 @@ def test_far_from_roofline_of_short_kernels(job):
     assert "below 10 µs" in finding.remedy
 
 
+def test_far_from_roofline_not_where_bytes_alone_bound_a_product(job):
+    q, bounds = (HALF, 4096, 8, 64), ("int", 5)
+    for longest, fires in (("1024", True), ("3000", False)):
+        job.events.clear()
+        args = job.shapes(q, q, q, bounds, bounds, longest, longest, "0.", "0.125", "False", "-1", "-1")
+        run(job, "flash_attn::_flash_attn_varlen_forward", args, "flash_fwd_kernel", 500)
+        assert (found(job, "far_from_roofline") is not None) is fires
+
+
 @pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3", "NVIDIA Unknown"])
 def test_far_from_roofline_not_near_it_nor_without_peaks(job, name):
     dur = 4 if name == H100["name"] else 500

@@ -34,6 +34,15 @@ def test_launch_shapes_and_occupancy_weighted_by_time(job):
     assert (row.longest.registers_per_thread, row.longest.shared_memory_bytes) == (32, 0)
 
 
+def test_an_occupancy_that_the_recorder_could_not_compute(job):
+    occupancy, warps = "est. achieved occupancy %", "warps per SM"
+    job.kernel(0, 10, 1, name="gemm", grid=[132, 1, 1], block=[384, 1, 1], **{occupancy: 0, warps: 12.0})
+    job.kernel(20, 10, 2, name="add", grid=[1, 1, 1], block=[128, 1, 1], **{occupancy: 0, warps: 0.03})
+    gemm, add = kernels(job.trace()).rows
+    assert (gemm.name, gemm.occupancy_pct, gemm.longest.occupancy_pct) == ("gemm", None, None)
+    assert (add.name, add.occupancy_pct, add.longest.occupancy_pct) == ("add", 0, 0)
+
+
 def test_kernels_of_graphs_by_their_launch_or_their_graph_id(job):
     job.call("hipGraphLaunch", 0, 5, 1).kernel(10, 5, 1).kernel(20, 5, 1)
     job.launch(5, 2, 2).kernel(30, 5, 2).kernel(40, 5, 3, **{"graph id": 7, "graph node id": 1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from profsuite.analyzers.kernel_families import FAMILIES, family
 from profsuite.analyzers.places import source_frame, thread_label
 
@@ -35,3 +37,19 @@ def test_thread_labels(job):
 def test_each_family_knows_its_example():
     assert [family(example) for _, _, example in FAMILIES] == [name for name, _, _ in FAMILIES]
     assert family("Kernel") == "other kernels"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fused_moe_kernel", "matrix multiplications"),
+        ("void marlin_moe_wna16::Marlin<__nv_bfloat16>", "matrix multiplications"),
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16", "matrix multiplications"),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1", "matrix multiplications"),
+        ("kernel_unified_attention_3d", "attention"),
+        ("void vllm::paged_attention_v2_kernel<__nv_bfloat16>", "attention"),
+        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>", "embedding and indexing"),
+    ],
+)
+def test_families_of_serving_engines_kernels(name, expected):
+    assert family(name) == expected

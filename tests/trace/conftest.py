@@ -9,14 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from profsuite.trace.assemble import assemble
 from profsuite.trace.readers.fallback import read_chunks
-
-# The first example pays for imports; time is measured elsewhere.
-settings.register_profile("trace", deadline=None)
-settings.load_profile("trace")
 
 SHARED = Path(__file__).parents[3] / "shared"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import random
 from pathlib import Path
 
 import pytest
 
 from profsuite.errors import TraceError
 from profsuite.trace.memory_timeline import memory_kind
-from profsuite.trace.readers.snapshot import read_snapshot
+from profsuite.trace.readers import snapshot as reader
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 NAMES = ("snapshot_npu_empty_cache.pkl", "snapshot_npu_expandable.pkl", "snapshot_npu_multi_device.pkl")
@@ -18,6 +19,19 @@ NAMES = ("snapshot_npu_empty_cache.pkl", "snapshot_npu_expandable.pkl", "snapsho
 
 def frame(line, name="f", filename="train.py"):
     return {"filename": filename, "line": line, "name": name}
+
+
+@pytest.fixture(params=[True, False], ids=["c", "python"], autouse=True)
+def both_readers(request, monkeypatch):
+    """Every test reads with the C extension, and without."""
+    if request.param and reader._native() is None:
+        pytest.skip("the C extension is not built")
+    if not request.param:
+        monkeypatch.setattr(reader, "_native", lambda: None)
+
+
+def read_snapshot(path):
+    return reader.read_snapshot(path)
 
 
 STACK = [frame(1, "inner", "lib/torch/nn/m.py"), frame(7), frame(90, "main")]
@@ -163,6 +177,98 @@ def test_lists_that_are_in_two_places(tmp_path):
     one = trace[0]
     with pytest.raises(TraceError, match="part of another list"):
         read_snapshot(dumped(tmp_path, snapshot([], [one], [one])))
+
+
+def test_a_file_that_breaks_off(tmp_path):
+    """Whatever the byte: an error, or the segments and the histories that are whole, and what is missing."""
+    value = snapshot(
+        [segment(0x1000, [block(0x1000, 512, "active_allocated", 500, STACK), block(0x1200, 512)])],
+        [entry("alloc", 0x1000 + i, 500, STACK) for i in range(1200)],
+        [],
+        [entry("alloc", 0x9000, 1, STACK), entry("alloc", 0x9001, 1)],
+        allocator_settings={"max_split_size": -1},
+    )
+    data = pickle.dumps(value, 4)
+    path = tmp_path / "snapshot.pickle"
+    kept = set()
+    for end in [*range(20, 470, 11), 4000, *range(len(data) - 250, len(data), 3), len(data) - 1]:
+        path.write_bytes(data[:end])
+        try:
+            made = read_snapshot(path)
+        except TraceError:
+            assert end < data.index(b"device_traces") + 16
+            continue
+        assert made.fault.startswith(f"The file breaks off at byte {end:,}: the segments are whole, ")
+        whole = [len(trace) for trace in value["device_traces"]]
+        rows = made.table("entry").to_pylist()
+        assert made.num_rows("block") == 2
+        assert made.num_rows("segment") == 1
+        assert len(rows) in (0, 1200, 1202)
+        held = sum(whole[: 3 if len(rows) == 1202 else 1 if rows else 0])
+        assert len(rows) == held
+        assert [row["address"] for row in rows[:3]] == [0x1000, 0x1001, 0x1002][: len(rows)]
+        kept.add(len(rows))
+    assert kept == {0, 1200, 1202}
+    path.write_bytes(data)
+    assert read_snapshot(path).fault is None
+
+
+def random_snapshot(rnd):
+    """One with everything that snapshots share: frames, lists of frames, ids of pools; a history within blocks."""
+    frames = [frame(rnd.randint(0, 5), rnd.choice("abc"), rnd.choice(["x.py", "ü.py", ""])) for _ in range(6)]
+    lists = [[rnd.choice(frames) for _ in range(rnd.randint(0, 5))] for _ in range(5)]
+
+    def one():
+        made = entry(
+            rnd.choice(["alloc", "free_completed", "oom"]), rnd.randint(0, 2**62), rnd.randint(0, 10),
+            rnd.choice([*lists, None]), time_us=rnd.choice([None, 5, 2**40]),
+        )  # fmt: skip
+        some = {"segment_pool_id": rnd.choice([(0, 0), (3, -4), "p"]), "user_metadata": rnd.choice(["", "m", None])}
+        return made | {key: value for key, value in some.items() if rnd.random() < 0.3}
+
+    def held():
+        made = block(rnd.randint(0, 99), 5, rnd.choice(["active_allocated", "inactive"]), frames=rnd.choice(lists))
+        made["frames"] = rnd.choice(lists)
+        return made | ({"history": [{"frames": made["frames"], "addr": 3}]} if rnd.random() < 0.3 else {})
+
+    segments = [segment(1000 * k, [held() for _ in range(rnd.randint(0, 3))]) for k in range(rnd.randint(0, 4))]
+    traces = [[one() for _ in range(rnd.randint(0, 6))] for _ in range(rnd.randint(0, 3))]
+    return snapshot(segments, *traces, allocator_settings={"a": True, "b": 2**64 - 1, "c": 1.5, "d": None, "e": (1,)})
+
+
+def read_both(data, size):
+    """What either reader makes of a pickle that comes in pieces of ``size`` bytes: tables and settings, or None."""
+    found = []
+    for scan in (reader._native(), None):
+        chunks = (data[i : i + size] for i in range(0, len(data), size))
+        try:
+            got, at = reader._scanned(scan, "x", chunks) if scan else reader.read_rows("x", chunks)
+            made = reader._snapshot("x", at, got)
+        except TraceError:
+            found.append(None)
+        else:
+            tables = {name: table.to_pydict() for name, table in made.tables.items()}
+            found.append((tables, made.settings, made.fault is None))
+    return found
+
+
+@pytest.mark.parametrize("both_readers", [True], indirect=True)
+@pytest.mark.parametrize("seed", range(4))
+def test_both_readers_agree(seed):
+    rnd = random.Random(seed)
+    for _ in range(10):
+        data = pickle.dumps(random_snapshot(rnd), rnd.choice([2, 3, 4, 5]))
+        whole, python = read_both(data, rnd.choice([1 << 20, 64, 7, 1]))
+        assert whole is not None
+        assert whole == python
+        for _ in range(20):
+            broken = bytearray(data)
+            for _ in range(rnd.randint(1, 3)):
+                at = rnd.randrange(len(broken))
+                broken[at : at + rnd.randint(0, 2)] = rnd.choice([b"", bytes([rnd.randrange(256)]), data[at : at + 9]])
+            c, python = read_both(bytes(broken), 64)
+            # One of them may refuse what the other lets pass; what both read is the same.
+            assert c is None or python is None or c == python
 
 
 def test_missing_and_empty_files(tmp_path):

@@ -12,6 +12,8 @@
 #define Py_LIMITED_API 0x030B0000
 #endif
 #include <Python.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "_scanner_lex.h"
 #include "_scanner_columns.h"
@@ -22,4 +24,5 @@
 #include "_nest.h"
 #include "_dag.h"
 #include "_rows.h"
+#include "_snapshot.h"
 #include "_scanner_python.h"

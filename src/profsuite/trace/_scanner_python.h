@@ -708,6 +708,192 @@ static PyObject *py_lanes(PyObject *module, PyObject *args) {
     return result;
 }
 
+/* ---------------------------------------------------------------- memory snapshots */
+static PyObject *vec_buffer(Vec *v, size_t width) {
+    char *data = v->data;
+    size_t size = v->n * width;
+    char *fitting = data ? realloc(data, size + 1) : NULL;
+    memset(v, 0, sizeof *v);
+    return buffer_new(fitting ? fitting : data, size);
+}
+
+/* A number or a text; None for anything else. */
+static PyObject *word_object(Unpickler *u, Word w) {
+    double number;
+    int64_t value;
+    switch (W_TAG(w)) {
+    case W_BOOL: return PyBool_FromLong((long)W_ID(w));
+    case W_INT: case W_BIG:
+        sn_as_int(u, w, &value);
+        return PyLong_FromLongLong(value);
+    case W_HUGE: {
+        const int64_t *parts = &VEC(u->large, int64_t)[W_ID(w)];
+        PyObject *low = PyLong_FromUnsignedLongLong((unsigned long long)parts[0]), *high = PyLong_FromLongLong(parts[1]);
+        PyObject *bits = PyLong_FromLong(64), *shifted = high && bits ? PyNumber_Lshift(high, bits) : NULL;
+        PyObject *sum = low && shifted ? PyNumber_Add(low, shifted) : NULL;
+        Py_XDECREF(low);
+        Py_XDECREF(high);
+        Py_XDECREF(bits);
+        Py_XDECREF(shifted);
+        return sum;
+    }
+    case W_FLOAT:
+        memcpy(&number, &VEC(u->large, int64_t)[W_ID(w)], sizeof number);
+        return PyFloat_FromDouble(number);
+    case W_TEXT: {
+        size_t start = u->texts.offsets[W_ID(w)];
+        return PyUnicode_DecodeUTF8((const char *)u->texts.data + start,
+                                    (Py_ssize_t)(u->texts.offsets[W_ID(w) + 1] - start), "replace");
+    }
+    default: return Py_NewRef(Py_None);
+    }
+}
+
+/* The value of a key of the dict that a snapshot is; 0 if it has none. */
+static Word snapshot_item(Unpickler *u, int key) {
+    Word found = 0;
+    if (!u->stack.n) return 0;
+    Word top = VEC(u->stack, Word)[0];
+    if (key == SK_SEGMENTS && (W_TAG(top) == W_LIST || W_TAG(top) == W_EMPTY)) return top; /* the segments alone */
+    const Container *c = W_TAG(top) == W_DICT ? sn_container(u, top) : NULL;
+    for (size_t i = 0; c && i < c->items.n; i += 2)
+        if (VEC(c->items, Word)[i] == W_MAKE(W_TEXT, key)) found = VEC(c->items, Word)[i + 1];
+    return found;
+}
+
+/* Append (first row, end) of each of n lists, None where it has no rows. */
+static int append_rows_of(Unpickler *u, PyObject *list, const Word *items, size_t n) {
+    int good = 1;
+    for (size_t i = 0; good && i < n; i++) {
+        const Container *c = W_TAG(items[i]) == W_LIST ? sn_container(u, items[i]) : NULL;
+        PyObject *pair = c && c->end >= 0 ? Py_BuildValue("LL", (long long)c->first, (long long)c->end)
+                                          : Py_NewRef(Py_None);
+        good = pair && PyList_Append(list, pair) == 0;
+        Py_XDECREF(pair);
+    }
+    return good;
+}
+
+/* The rows of each list of the history. */
+static PyObject *snapshot_traces(Unpickler *u) {
+    Word w = snapshot_item(u, SK_DEVICE_TRACES);
+    const Container *c = W_TAG(w) == W_LIST ? sn_container(u, w) : NULL;
+    PyObject *list = PyList_New(0);
+    if (list && c && !append_rows_of(u, list, VEC(c->items, Word), c->items.n)) Py_CLEAR(list);
+    return list;
+}
+
+/* Of a pickle that breaks off: the rows of the lists of the history that are whole; NULL without an error where the
+ * segments are not, or nothing of the history is known to come. */
+static PyObject *snapshot_whole_traces(Unpickler *u) {
+    const Word *w = VEC(u->stack, Word);
+    size_t n = u->stack.n, i = 0;
+    if (n == 1 && W_TAG(w[0]) == W_DICT) return snapshot_traces(u); /* all but the last byte is there */
+    while (i + 1 < n && w[i] != W_MAKE(W_TEXT, SK_SEGMENTS)) i++;
+    if (i + 2 >= n || (W_TAG(w[i + 1]) != W_LIST && W_TAG(w[i + 1]) != W_EMPTY)) return NULL;
+    if (w[i + 2] != W_MAKE(W_TEXT, SK_DEVICE_TRACES)) return NULL;
+    PyObject *list = PyList_New(0);
+    const Container *outer = i + 3 < n && W_TAG(w[i + 3]) == W_LIST ? sn_container(u, w[i + 3]) : NULL;
+    if (list && outer && !append_rows_of(u, list, VEC(outer->items, Word), outer->items.n)) Py_CLEAR(list);
+    size_t first = i + 4, end = first;
+    while (end < n && (W_TAG(w[end]) == W_LIST || W_TAG(w[end]) == W_EMPTY)) end++;
+    /* The last is not known to be whole. */
+    if (list && outer && end > first && !append_rows_of(u, list, w + first, end - first - 1)) Py_CLEAR(list);
+    return list;
+}
+
+static PyObject *snapshot_settings(Unpickler *u) {
+    Word w = snapshot_item(u, SK_ALLOCATOR_SETTINGS);
+    const Container *c = W_TAG(w) == W_DICT ? sn_container(u, w) : NULL;
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && c && i < c->items.n; i += 2) {
+        if (W_TAG(VEC(c->items, Word)[i]) != W_TEXT) continue;
+        PyObject *key = word_object(u, VEC(c->items, Word)[i]), *value = word_object(u, VEC(c->items, Word)[i + 1]);
+        if (!key || !value || PyDict_SetItem(dict, key, value) < 0) Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* [[column, ...], ...] in the order of SN_COLUMNS: a Buffer each, of a text column (codes, texts' numbers). */
+static PyObject *snapshot_tables(Unpickler *u) {
+    PyObject *tables = PyList_New(0);
+    for (int t = 0; tables && t < ST_COUNT; t++) {
+        PyObject *columns = PyList_New(0);
+        for (int c = 0; columns && SN_COLUMNS[t][c]; c++) {
+            char kind = SN_COLUMNS[t][c];
+            PyObject *column = vec_buffer(&u->columns[t][c], kind == 'q' ? 8 : kind == 'b' ? 1 : 4);
+            if (column && kind == 't') {
+                PyObject *words = vec_buffer(&u->words[t][c], 4);
+                column = words ? Py_BuildValue("NN", column, words) : (Py_DECREF(column), NULL);
+            }
+            if (!column || PyList_Append(columns, column) < 0) Py_CLEAR(columns);
+            Py_XDECREF(column);
+        }
+        if (!columns || PyList_Append(tables, columns) < 0) Py_CLEAR(tables);
+        Py_XDECREF(columns);
+    }
+    return tables;
+}
+
+static PyObject *snapshot_result(Unpickler *u) {
+    long long at = (long long)u->base + (long long)u->pos;
+    PyObject *traces = u->error[0] ? (u->early ? snapshot_whole_traces(u) : NULL) : snapshot_traces(u);
+    if (!traces && PyErr_Occurred()) return NULL;
+    if (!traces) return Py_BuildValue("sL", u->error, at);
+    Word segments = snapshot_item(u, SK_SEGMENTS);
+    int found = (u->error[0] && u->stack.n > 1) || W_TAG(segments) == W_LIST || W_TAG(segments) == W_EMPTY;
+    PyObject *settings = snapshot_settings(u);
+    PyObject *tables = settings ? snapshot_tables(u) : NULL;
+    Vec data = {(char *)u->texts.data, u->texts.size, 0};
+    Vec offsets = {(char *)u->texts.offsets, u->texts.count + 1, 0};
+    u->texts.data = NULL;
+    u->texts.offsets = NULL;
+    PyObject *texts = vec_buffer(&data, 1), *starts = vec_buffer(&offsets, sizeof(size_t));
+    PyObject *blocks_of = vec_buffer(&u->blocks_of, 4);
+    if (tables && texts && starts && blocks_of)
+        return Py_BuildValue("OLNNNNNNs", found ? Py_True : Py_False, at, tables, texts, starts, blocks_of, traces,
+                             settings, u->error);
+    Py_XDECREF(traces);
+    Py_XDECREF(settings);
+    Py_XDECREF(tables);
+    Py_XDECREF(texts);
+    Py_XDECREF(starts);
+    Py_XDECREF(blocks_of);
+    return NULL;
+}
+
+static PyObject *py_snapshot(PyObject *module, PyObject *chunks) {
+    PyObject *iterator = PyObject_GetIter(chunks), *chunk, *result = NULL;
+    Unpickler *u = iterator ? malloc(sizeof *u) : NULL;
+    (void)module;
+    if (!u) {
+        Py_XDECREF(iterator);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    sn_init(u);
+    while (!u->stopped && (chunk = PyIter_Next(iterator))) {
+        Py_buffer view;
+        if (PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE) == 0) {
+            Py_BEGIN_ALLOW_THREADS
+            sn_feed(u, view.buf, (size_t)view.len);
+            Py_END_ALLOW_THREADS
+            PyBuffer_Release(&view);
+        }
+        Py_DECREF(chunk);
+        if (PyErr_Occurred()) break;
+    }
+    Py_DECREF(iterator);
+    if (!PyErr_Occurred()) {
+        sn_finish(u);
+        result = u->no_memory ? PyErr_NoMemory() : snapshot_result(u);
+    }
+    sn_free(u);
+    free(u);
+    return result;
+}
+
 static PyMethodDef module_methods[] = {
     {"lanes", py_lanes, METH_VARARGS, "lanes(order, track, ts, dur) -> int32 Buffer; see lanes.py."},
     {"rows", py_rows, METH_VARARGS, "rows(n, parts) -> Buffer; see exporters/rows.py."},
@@ -715,6 +901,7 @@ static PyMethodDef module_methods[] = {
      "dag_earliest(first, source, weight, own) -> (finish, binding) Buffers; see dag.py."},
     {"dag_latest", py_dag_latest, METH_VARARGS,
      "dag_latest(first, source, weight, own, bound) -> finish Buffer; see dag.py."},
+    {"snapshot", py_snapshot, METH_O, "snapshot(chunks) -> tables, or why not; see readers/snapshot.py."},
     {"nest", py_nest, METH_VARARGS, "nest(track, ts, dur, leaf) -> (parent, depth, self) Buffers; see nesting.py."},
     {NULL, NULL, 0, NULL},
 };

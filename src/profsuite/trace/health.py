@@ -211,7 +211,9 @@ def _crowded_children(parent: NDArray[np.int32], dur: NDArray[np.int64], own: ND
     """The children (rows of ``slice``) of all slices whose children overlap each other."""
     # Children that do not overlap last as long together as what they cover of their parent; others longer.
     # So where the sums over all parents agree, each parent's do.
-    if int(np.sum(dur, where=parent >= 0)) == int(np.sum(dur) - np.sum(own)):
+    with np.errstate(over="ignore"):  # spans of centuries: all sums are modulo 2**64
+        own_sum = np.sum(dur) - np.sum(own)
+    if np.sum(dur, where=parent >= 0) == own_sum:
         return np.zeros(0, np.intp)
     together = np.bincount(parent + np.int32(1), weights=dur, minlength=len(dur) + 1)[1:]
     crowded = np.append(together != dur - own, False)  # the last: no parent

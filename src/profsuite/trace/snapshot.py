@@ -108,13 +108,15 @@ SNAPSHOT_BY_NAME: dict[str, Table] = {table.name: table for table in SNAPSHOT_TA
 class Snapshot:
     """One snapshot file as Arrow tables (see ``SNAPSHOT_TABLES``); never changed after construction.
 
-    ``settings`` are the allocator's settings as written, empty where the file has none.
+    ``settings`` are the allocator's settings as written, empty where the file has none; ``fault`` says what of a file
+    that breaks off is missing, None if it is whole.
     """
 
     source: str
     num_bytes: int
     tables: dict[str, pa.Table]
     settings: dict[str, str] = field(default_factory=dict)
+    fault: str | None = None
     _cache: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:

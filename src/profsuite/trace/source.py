@@ -47,7 +47,8 @@ class Source:
 
     ``path`` is set for a plain local file (readers may read it by themselves), else ``read(n)`` gives
     the next bytes as stored.  ``size`` is its size as stored, None if unknown.  ``fault`` is set by
-    ``chunks`` where compressed data ended early or broke.  ``gzipped`` holds for all compressed data.
+    ``chunks`` where compressed data ended early or broke.  ``gzipped`` holds for all compressed data, ``regular`` for a
+    file of this machine that is no pipe.
     """
 
     name: str
@@ -61,7 +62,9 @@ class Source:
     fault: str | None = None
     limit: int | None = None
     zstd: bool = False
+    regular: bool = False
     _closing: Event = field(default_factory=Event)
+    _reader: Thread | None = None
 
     def read(self, size: int) -> bytes:
         """The next bytes as stored; ``TraceError`` where the device or the server fails."""
@@ -79,7 +82,7 @@ class Source:
         """The uncompressed bytes in blocks; another thread reads and unpacks ahead."""
         unpack = _unpack_zstd if self.zstd else _inflate
         blocks = unpack(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
-        return _ahead(blocks, self._closing)
+        return self._ahead(blocks)
 
     def beginning(self) -> bytes:
         """The first uncompressed bytes, read by the calling thread; nothing else is to be read afterwards."""
@@ -88,8 +91,43 @@ class Source:
         return next(blocks, b"")
 
     def close(self) -> None:
-        """End the thread that reads ahead."""
+        """End the thread that reads ahead: it must not read from what is next opened under the same descriptor."""
         self._closing.set()
+        if self._reader is not None:
+            # A pipe may have nothing to read for ever; a thread that waits in its read stays with the pipe.
+            self._reader.join(None if self.regular else 0.05)
+
+    def _ahead(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The same blocks, made by another thread up to four ahead; its errors are raised here."""
+        queue: Queue[tuple[bytes | None, BaseException | None]] = Queue(4)
+
+        def put(item: tuple[bytes | None, BaseException | None]) -> bool:
+            while not self._closing.is_set():
+                try:
+                    queue.put(item, timeout=0.1)
+                except Full:
+                    continue
+                return True
+            return False
+
+        def work() -> None:
+            try:
+                for block in blocks:
+                    if not put((block, None)):
+                        return
+                put((None, None))
+            except BaseException as error:
+                put((None, error))
+
+        self._reader = Thread(target=work, name="profsuite-read", daemon=True)
+        self._reader.start()
+        while True:
+            block, error = queue.get()
+            if error is not None:
+                raise error
+            if block is None:
+                return
+            yield block
 
 
 @contextmanager
@@ -114,6 +152,7 @@ def open_source(name: str, limit: int | None = None, magic: bytes | None = None)
                 if first.startswith(known) and not readable:
                     raise TraceError(f"{name}: is {what}; profsuite reads Chrome trace JSON, plain or gzipped")
         source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit, zstd=zstd)
+        source.regular = path is not None
         try:
             yield source
         finally:
@@ -267,35 +306,3 @@ class _Stored:
 
     def close(self) -> None:
         """Nothing: who opened the source closes it."""
-
-
-def _ahead(blocks: Iterator[bytes], closing: Event) -> Iterator[bytes]:
-    """The same blocks, made by another thread up to four ahead; its errors are raised here."""
-    queue: Queue[tuple[bytes | None, BaseException | None]] = Queue(4)
-
-    def put(item: tuple[bytes | None, BaseException | None]) -> bool:
-        while not closing.is_set():
-            try:
-                queue.put(item, timeout=0.1)
-            except Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for block in blocks:
-                if not put((block, None)):
-                    return
-            put((None, None))
-        except BaseException as error:
-            put((None, error))
-
-    Thread(target=work, name="profsuite-read", daemon=True).start()
-    while True:
-        block, error = queue.get()
-        if error is not None:
-            raise error
-        if block is None:
-            return
-        yield block

@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from profsuite.analyzers.analysis import Analysis
-from profsuite.analyzers.costs import MATRIX_KINDS
+from profsuite.analyzers.costs import MATRIX_KINDS, cost_of, parse_call
 from profsuite.trace.load import load
+
+TYPES = {
+    "bf16": "c10::BFloat16",
+    "fp16": "c10::Half",
+    "fp32": "float",
+    "fp8": "c10::Float8_e4m3fn",
+    "int64": "long int",
+}
+
+
+def recorded_call(name, *inputs, **options):
+    """Inputs are ``(dtype, *sizes)``, lists of sizes, or scalars as text; None is an argument that was left out."""
+    dims, types, values = [], [], []
+    for each in inputs:
+        values.append(each if isinstance(each, str) else "")
+        if isinstance(each, tuple):
+            dims.append(list(each[1:]))
+            types.append(TYPES.get(each[0], each[0]))
+        elif isinstance(each, list):
+            dims.append(each)
+            types.append("TensorList")
+        else:
+            dims.append([])
+            types.append("" if each is None else "ScalarList" if each.startswith("[") else "Scalar")
+    text = [json.dumps(part) for part in (dims, types, None, values)]
+    return parse_call(name, text[0], text[1], options.pop("strides", None), text[3], **options)
+
+
+@pytest.fixture
+def call():
+    """A function that gives an op's call as a recorder would write it."""
+    return recorded_call
+
+
+@pytest.fixture
+def cost():
+    """A function that gives the cost of such a call."""
+    return lambda name, *inputs, **options: cost_of(recorded_call(name, *inputs, **options))
 
 
 @pytest.fixture

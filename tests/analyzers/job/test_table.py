@@ -45,11 +45,37 @@ def test_fabric_is_told_only_of_one_host():
     assert fabric_of(["NVIDIA A100-SXM4-80GB"] * 2, ["a", "a"]) is BY_NAME["nvlink3"]
     assert fabric_of(["Tesla V100-SXM2-32GB"] * 2, ["a", "a"]) is BY_NAME["nvlink2"]
     assert fabric_of(["AMD Instinct MI300X"] * 2, ["a", "a"]) is BY_NAME["xgmi-mi300x"]
+    assert fabric_of(["AMD Instinct MI355X"] * 2, ["a", "a"]) is BY_NAME["xgmi-mi350"]
+    assert fabric_of(["NVIDIA H200 NVL"] * 2, ["a", "a"]) is None  # bridges join two or four cards
 
 
 def test_every_fabric_has_a_source():
     assert all(fabric.source and fabric.gb_per_s > 0 for fabric in FABRICS)
     assert len(BY_NAME) == len(FABRICS)
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "gbit_per_s", "payload"),
+    [
+        # Links (lanes) of a device, what one sends, Gb/s, and the share that its code leaves.
+        ("nvlink2", 6, 200, 1),
+        ("nvlink3", 12, 200, 1),
+        ("nvlink4", 18, 200, 1),
+        ("nvlink5", 18, 400, 1),
+        ("pcie3", 16, 8, 128 / 130),
+        ("pcie4", 16, 16, 128 / 130),
+        ("pcie5", 16, 32, 128 / 130),
+        ("ib-edr", 4, 25, 1),
+        ("ib-hdr", 4, 50, 1),
+        ("ib-ndr", 4, 100, 1),
+        ("ib-xdr", 4, 200, 1),
+        ("xgmi-mi210", 3, 16 * 25, 1),
+        ("xgmi-mi300x", 7, 16 * 32, 1),
+        ("xgmi-mi350", 7, 16 * 38.4, 1),
+    ],
+)
+def test_fabrics_are_lanes_times_their_rate_in_one_direction(name, lanes, gbit_per_s, payload):
+    assert BY_NAME[name].gb_per_s == pytest.approx(lanes * gbit_per_s * payload / 8, rel=1e-3)
 
 
 def test_transfer_model_recovers_what_made_the_times():

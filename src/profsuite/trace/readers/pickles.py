@@ -45,6 +45,10 @@ class Listing:
     rows: tuple[int, int] | None = None
 
 
+EMPTY = Listing()
+"""What every list without items becomes once it is part of something."""
+
+
 class Mapping:
     """A dict of the pickle that no builder took (yet)."""
 
@@ -73,21 +77,30 @@ class Builder(Protocol):
     def claim(self, row: Row, number: int, listing: Listing) -> None:
         """The last ``number`` rows of a table belong to ``listing``."""
 
+    def rest(self, stack: list[Any]) -> Any:
+        """The value of a pickle that breaks off, from what is on its stack; None where nothing can be saved."""
+
 
 class Refused(Exception):  # noqa: N818 - the text of a TraceError, without the file
     """Why a pickle is not read further."""
 
 
-def read_pickle(name: str, chunks: Iterator[bytes], builder: Builder) -> tuple[Any, int]:
-    """The pickle's value and the bytes read; ``TraceError`` in one line for whatever is not plain data."""
+def read_pickle(name: str, chunks: Iterator[bytes], builder: Builder) -> tuple[Any, int, str]:
+    """The pickle's value, the bytes read, and why it breaks off ("" if it does not).
+
+    ``TraceError`` in one line for whatever is not plain data.
+    """
     machine = _Machine(chunks, builder)
     try:
-        return machine.run(), machine.at
+        return machine.run(), machine.at, ""
     except Refused as error:
         why = str(error)
     except (IndexError, struct.error):
         machine.all_read()
         why = "the pickle ends early, or is damaged: is the file whole?"
+        saved = builder.rest(machine.stack)
+        if saved is not None:
+            return saved, machine.at, why
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError) as error:
         why = f"a value does not fit a memory snapshot ({type(error).__name__}: {str(error)[:80]})"
     raise TraceError(f"{name}: at byte {machine.at:,}: {why}")
@@ -107,8 +120,10 @@ class _Machine:
         self._position = 0
         self._containers = 0
         self._loose = 0
+        self._tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.ended = False
         self.buffer = b""
+        self.stack: list[Any] = []
 
     @property
     def at(self) -> int:
@@ -120,6 +135,7 @@ class _Machine:
 
     def _fill(self, position: int, wanted: int) -> int:
         """Read on until ``wanted`` bytes follow ``position``; the position in the new buffer."""
+        position = min(position, len(self.buffer))  # a number that is cut off has been stepped over
         parts, there = [self.buffer[position:]], len(self.buffer) - position
         self._base += position
         while there < wanted and not self.ended:
@@ -131,7 +147,7 @@ class _Machine:
         return 0
 
     def run(self) -> Any:
-        stack: list[Any] = []
+        stack = self.stack
         marks: list[int] = []
         memo: list[Any] = []
         push, remember = stack.append, memo.append
@@ -204,6 +220,8 @@ class _Machine:
                 items = dict(zip(values[::2], inner, strict=True))
                 made = None if mapping.items else record(items)
                 if made is None:
+                    if not all(type(key) in _LOOSE for key in items):
+                        raise Refused("a key that is no number or text")
                     if mapping.items:
                         mapping.items.update(items)
                     else:
@@ -241,7 +259,7 @@ class _Machine:
                 del stack[first:]
                 listing = stack[-1]
                 self._position = position
-                if type(listing) is not Listing:
+                if type(listing) is not Listing or listing is EMPTY:
                     raise Refused("something is appended to what is no list, or complete already")
                 self._append(listing, values, memo)
             elif op in (0x8C, 0x58, 0x8D):  # SHORT_BINUNICODE, BINUNICODE, BINUNICODE8
@@ -271,10 +289,9 @@ class _Machine:
                 values = stack[first:]
                 del stack[first:]
                 self._position = position
-                if len(values) > 64 or any(type(v) not in (int, str, float, bool, type(None)) for v in values):
-                    raise Refused("a tuple that holds more than a few numbers and texts")
-                push(tuple(values))
-                self._keep()
+                if len(values) > 64 or not all(map(_is_small, values)):
+                    raise Refused("a tuple that holds more than a few integers and texts")
+                push(self._once(tuple(values)))
             elif op == 0x95:  # FRAME
                 position += 8
             elif op == 0x80:  # PROTO
@@ -288,9 +305,7 @@ class _Machine:
                 return stack[0]
             else:
                 self._position = position - 1
-                raise Refused(
-                    f"{_opcode(op)}: a memory snapshot holds only lists, dicts, tuples, numbers and texts; refused"
-                )
+                raise Refused(refused(op))
 
     def _append(self, listing: Listing, values: list[Any], memo: list[Any]) -> None:
         if values and type(values[0]) is Row:
@@ -311,9 +326,20 @@ class _Machine:
         elif type(values[0] if values else None) in (Mapping, Listing):
             self._keep(len(values))
 
+    def _once(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The one tuple of these items: many an entry has the id of a memory pool."""
+        key = (value, *map(type, value))  # 1 is True, but not here
+        known = self._tuples.get(key)
+        if known is None:
+            self._tuples[key] = known = value
+            self._keep()
+        return known
+
     def _settle(self, value: Listing, memo: list[Any]) -> Any:
         """What becomes of a list when it is put into a container: from then on it is complete."""
-        made = self._builder.settled(value)
+        if value is EMPTY:
+            return value
+        made = self._builder.settled(value) if value.items or value.rows is not None else EMPTY
         if value.slot >= 0:
             memo[value.slot] = made
         return made
@@ -329,9 +355,17 @@ class _Machine:
             raise Refused("far more values at once than a memory snapshot of this size holds")
 
 
-def _opcode(op: int) -> str:
-    """The opcode's name."""
+def _is_small(value: Any) -> bool:
+    """Whether a tuple may hold it."""
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return type(value) in (str, bool, type(None))
+
+
+def refused(op: int) -> str:
+    """What is said of an opcode that no memory snapshot has."""
     import pickletools
 
     names = {ord(code.code): code.name for code in pickletools.opcodes}
-    return f"pickle opcode {names[op]}" if op in names else f"byte {op:#04x}, which is no pickle opcode"
+    what = f"pickle opcode {names[op]}" if op in names else f"byte {op:#04x}, which is no pickle opcode"
+    return f"{what}: a memory snapshot holds only lists, dicts, tuples, numbers and texts; refused"
