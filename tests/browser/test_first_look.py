@@ -42,6 +42,7 @@ def held(monkeypatch):
     thread.start()
     yield f"http://127.0.0.1:{server.effective_port}", go_on
     go_on.set()
+    server.task_dispatcher.shutdown()
     server.close()
     thread.join(10)
 
@@ -64,7 +65,7 @@ def test_two_stages(held, page):
     first = page.locator("#overview .numbers").inner_text()
     # Pages that need the report say what they wait for; the timeline does not need it.
     page.get_by_role("link", name="Kernels", exact=True).click()
-    until(page, "document.querySelector('#progress').innerText.startsWith('Analysing rank_0')")
+    until(page, "document.querySelector('#progress')?.innerText.startsWith('Analysing rank_0')")
     page.get_by_role("link", name="Timeline", exact=True).click()
     until(page, "+document.querySelector('.timeline')?.dataset.drawn > 0")
     page.get_by_role("link", name="Overview", exact=True).click()
@@ -83,7 +84,7 @@ def test_two_stages(held, page):
 def test_given_up(held, page):
     address, go_on = held
     page.goto(f"{address}/{next(iter(Catalog([TRACE]).entries))}/kernels")
-    until(page, "document.querySelector('#progress').innerText.startsWith('Analysing')")
+    until(page, "document.querySelector('#progress')?.innerText.startsWith('Analysing')")
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector(".failed")
     assert "given up" in page.locator(".failed").inner_text()
