@@ -499,7 +499,7 @@ def test_a_link_restores_filters(page, go):
     # Filtered by hand, the address says so.
     go("rank_0.json.gz", "kernels")
     page.wait_for_selector(".ag-row")
-    header = page.locator(".ag-header-cell[col-id=name]")
+    header = page.locator(".ag-header-cell[col-id=name]").first
     header.hover()
     header.locator(
         ".ag-header-cell-filter-button, .ag-header-icon.ag-filter-icon, .ag-header-menu-button"
@@ -513,7 +513,7 @@ def test_downloads(page, go):
     go("rank_0.json.gz", "kernels")
     page.wait_for_selector(".ag-row")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download CSV").click()
+        page.get_by_role("button", name="Download CSV").first.click()
     rows = list(csv.DictReader(Path(download.value.path()).read_text("utf-8-sig").splitlines()))
     assert "time (ms)" in rows[0]
     figure = page.locator("figure.chart").first

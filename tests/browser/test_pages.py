@@ -21,7 +21,7 @@ from profsuite.analyzers.memory.snapshot import snapshot_memory
 from profsuite.analyzers.report import analyze
 from profsuite.dashboard.alive import alive_at, alive_in
 from profsuite.dashboard.pages import PAGES
-from profsuite.dashboard.tiles import Pyramid
+from profsuite.dashboard.tiles import build
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.units import percent, size
 from profsuite.trace.load import load
@@ -126,7 +126,7 @@ def test_the_ranks_of_a_job_on_the_overview(page, board):
 def test_utilisation_and_memory_on_the_overview(page, board):
     board.open(page, H100)
     report, trace = report_of(H100), trace_of(H100)
-    start = Pyramid(trace).start_ns
+    start = build(trace).start_ns
     device = report.breakdown[0]
     edges = device.over_time.edges_ns
     shown = {each["name"]: each for each in data_of(page, "Utilisation of device 0 over time")}
@@ -155,7 +155,7 @@ def test_a_click_on_the_utilisation_leads_to_that_time(page, board):
     plot.click(position=place)
     page.wait_for_selector(".timeline[data-drawn]", timeout=30_000)
     start, end = (int(re.search(rf"{name}=(-?\d+)", page.url)[1]) for name in ("start", "end"))
-    origin = Pyramid(trace_of(H100)).start_ns
+    origin = build(trace_of(H100)).start_ns
     edges = report_of(H100).breakdown[0].over_time.edges_ns
     assert (start + origin, end + origin) in set(pairwise(edges))
     assert 0.5 < (start + origin - edges[0]) / (edges[-1] - edges[0]) < 0.7
