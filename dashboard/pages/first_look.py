@@ -77,7 +77,8 @@ def numbers(view: View, report: Report) -> Any:
         peak = report.memory.main.peak.allocated_bytes
         cells.append(("memory, peak", size(peak), "memory", "memory"))
     if report.findings is None:
-        cells.append(("saved at best", "…", "whatif", "critical-path-and-what-if"))
+        cells.append(("memory, peak", "…", "memory", "memory"))
+        cells.append(("saved with the best of the changes", "…", "whatif", "critical-path-and-what-if"))
     elif report.whatif is not None and report.whatif.scenarios:
         best = report.whatif.scenarios[0]
         cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif", "critical-path-and-what-if"))
