@@ -53,11 +53,29 @@ class StepShares(Struct, frozen=True, kw_only=True):
     shares: TimeShares
 
 
+OVER_TIME = 120
+"""Stretches of a window of which ``TimeOverTime`` tells."""
+
+
+class TimeOverTime(Struct, frozen=True, kw_only=True):
+    """How a device spent its window, in stretches of equal length (to a nanosecond) that make it up.
+
+    ``edges_ns`` (file's clock) are one more than the stretches; the parts are those of ``TimeShares``, and each sums to
+    its value for the whole window.
+    """
+
+    edges_ns: tuple[Ns, ...]
+    compute_ns: tuple[Ns, ...]
+    exposed_comm_ns: tuple[Ns, ...]
+    exposed_memcpy_ns: tuple[Ns, ...]
+
+
 class DeviceBreakdown(Struct, frozen=True, kw_only=True):
     """How one device spent its window, first device start to last device end, and each step.
 
     Of selected steps the window is theirs: from when the first has begun on the host until the last has ended there
-    and the device's work is done.  ``device`` is null where the file does not say which.
+    and the device's work is done.  ``device`` is null where the file does not say which; ``over_time`` in an empty
+    window.
     """
 
     device: int | None
@@ -68,6 +86,7 @@ class DeviceBreakdown(Struct, frozen=True, kw_only=True):
     num_streams: int
     shares: TimeShares
     steps: tuple[StepShares, ...]
+    over_time: TimeOverTime | None = None
 
 
 def breakdown(trace: Trace, work: tuple[DeviceWork, ...] | None = None) -> tuple[DeviceBreakdown, ...]:
@@ -99,6 +118,7 @@ def _device(trace: Trace, work: DeviceWork) -> DeviceBreakdown:
             StepShares(number=numbers[row], start_ns=begin, truncated=bool(truncated[row]), shares=share)
             for row, begin, share in zip(steps.rows.tolist(), steps.start.tolist(), shares, strict=True)
         ),
+        over_time=covers.over_time(start, end),
     )
 
 
@@ -146,6 +166,20 @@ class _Covers:
         columns = [covered(start, end, covers) for covers in self._sets]
         window = end - start
         return [_shares(*row) for row in zip(*(c.tolist() for c in (*columns, window)), strict=True)]
+
+    def over_time(self, start: int, end: int) -> TimeOverTime | None:
+        if end <= start:
+            return None
+        # In Python's numbers: a double cannot hold a time of the epoch, nor int64 the product.
+        count = min(OVER_TIME, end - start)
+        edges = np.array([start + n * (end - start) // count for n in range(count + 1)], np.int64)
+        compute, kernels, _, _, busy = (covered(edges[:-1], edges[1:], covers) for covers in self._sets)
+        return TimeOverTime(
+            edges_ns=tuple(edges.tolist()),
+            compute_ns=tuple(compute.tolist()),
+            exposed_comm_ns=tuple((kernels - compute).tolist()),
+            exposed_memcpy_ns=tuple((busy - kernels).tolist()),
+        )
 
 
 def _shares(compute: int, kernels: int, comm: int, memory: int, busy: int, window: int) -> TimeShares:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
+from profsuite.analyzers.histogram import Histogram, histogram
 from profsuite.analyzers.host_calls import launches_graphs
 from profsuite.analyzers.ranking import numbered, sum_by_group
 
@@ -39,7 +40,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 
     ``occupancy_pct`` is the mean over runs weighted by time, null where not recorded; ``longest`` describes the
     longest run, ``longest_slice_id`` is its row, ``num_shapes`` the number of different launches (grid, block,
-    registers, shared memory).  ``top_op`` is the op that launched most of its time.
+    registers, shared memory).  ``top_op`` is the op that launched most of its time.  ``durations`` are of the runs.
     """
 
     name: str
@@ -57,6 +58,7 @@ class KernelRow(Struct, frozen=True, kw_only=True):
     longest: LaunchShape
     longest_slice_id: int
     top_op: str | None
+    durations: Histogram | None = None
 
 
 class KernelTable(Struct, frozen=True, kw_only=True):
@@ -165,6 +167,7 @@ def _row(trace: Trace, runs: NDArray[np.int64], total: int) -> KernelRow:
         longest=_launch(trace.kernels.slice(int(runs[longest]), 1).to_pylist()[0]),
         longest_slice_id=int(ids[longest]),
         top_op=trace.words("slice", "name")[int(op_time.argmax())] if has_op.any() else None,
+        durations=histogram(dur),
     )
 
 

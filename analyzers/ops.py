@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.device_work import DeviceWork, device_work
+from profsuite.analyzers.histogram import Histogram, histograms
 from profsuite.analyzers.host_calls import host_classes
 from profsuite.analyzers.op_calls import OpCalls
 from profsuite.analyzers.ranking import numbered, sum_by_group
@@ -28,7 +29,8 @@ class OpRow(Struct, frozen=True, kw_only=True):
     contains.  Host times are summed over threads.  ``device_total_ns`` is the union of the device work launched
     anywhere inside the calls, ``device_self_ns`` of what no inner op launched; ``device_pct`` is the total's share
     of the device window (summed over devices), ``host_self_pct`` the self time's share of all ops' self time.
-    ``input_dims`` is as recorded (JSON), null per name or where shapes were not recorded.
+    ``input_dims`` is as recorded (JSON), null per name or where shapes were not recorded.  ``durations`` are of the
+    calls on the host, from start to end; ``longest_slice_id`` is the row of the longest.
     """
 
     name: str
@@ -42,6 +44,8 @@ class OpRow(Struct, frozen=True, kw_only=True):
     host_self_pct: Pct | None
     device_pct: Pct | None
     device_self_pct: Pct | None
+    durations: Histogram | None = None
+    longest_slice_id: int | None = None
 
 
 class OpTable(Struct, frozen=True, kw_only=True):
@@ -191,6 +195,10 @@ def _rows(
     rank = device_self if by == "device_self_ns" else host_self
     names, words = trace.array("slice", "name"), trace.words("slice", "name")
     shapes = trace.words("op", "input_dims") if dims is not None else []
+    longest = np.zeros(size, np.int64)
+    by_length = np.argsort(calls.dur, kind="stable")
+    longest[group[by_length]] = calls.rows[by_length]  # the last assignment stays
+    shown = np.lexsort((-count, -host_self, -rank))[:top]
     return tuple(
         OpRow(
             name=words[names[calls.rows[example[g]]]],
@@ -204,6 +212,8 @@ def _rows(
             host_self_pct=pct(int(host_self[g]), all_self),
             device_pct=pct(int(device_total[g]), launched.window),
             device_self_pct=pct(int(device_self[g]), launched.window),
+            durations=durations,
+            longest_slice_id=int(longest[g]),
         )
-        for g in np.lexsort((-count, -host_self, -rank))[:top].tolist()
+        for g, durations in zip(shown.tolist(), histograms(group, calls.dur, shown), strict=True)
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r"^(?P<file>[^<>]+\.py)\(\d+\): ")
 _LIBRARY = re.compile(
-    r"(?:^|/)(?:torch|site-packages|dist-packages|contextlib\.py|threading\.py|runpy\.py|importlib)(?:/|\b)"
+    r"(?:^|/)(?:torch(?:inductor_[^/]*)?|site-packages|dist-packages|contextlib\.py|threading\.py|runpy\.py|importlib)(?:/|\b)"
 )
 
 

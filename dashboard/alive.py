@@ -1,4 +1,4 @@
-"""What is allocated at a moment of a trace."""
+"""What is allocated at a moment of a trace, or of a snapshot's history."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from profsuite.analyzers.memory.allocations import match
-from profsuite.analyzers.memory.origins import origins
+from profsuite.analyzers.memory.device_history import DeviceHistory
+from profsuite.analyzers.memory.peak import by_category
+from profsuite.analyzers.memory.phases import phases
+from profsuite.analyzers.memory.snapshot import SnapshotHistory, StackFrames
 from profsuite.analyzers.memory.trace import DEVICE_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from profsuite.analyzers.memory.model import LiveAllocation, MemoryShare
     from profsuite.trace.model import Trace
+    from profsuite.trace.snapshot import Snapshot
 
-NULL: Final = -(2**63)
+    Int64s = NDArray[np.int64]
+
 MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
-    """One allocation: its size, the op that made it, when it was made and freed (ns); null where not recorded."""
-
-    num_bytes: int
-    op: str | None
-    start_ns: int | None
-    end_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Moment:
-    """What is alive right after the last event up to ``ts_ns``: how many allocations of what size, and the largest."""
+    """What is alive right after an event: how many allocations of what size, by category, and the largest.
 
-    ts_ns: int
+    ``by_category`` is null where the source knows none.
+    """
+
     num_allocations: int
     num_bytes: int
-    largest: tuple[Alive, ...]
+    by_category: tuple[MemoryShare, ...] | None
+    largest: tuple[LiveAllocation, ...]
 
 
 def alive_at(
     trace: Trace, classes: NDArray[np.int8], device_type: str, device: int | None, ts_ns: int, top: int = MOST
 ) -> Moment:
-    """The allocations of a device (as ``DeviceMemory`` names it) that are alive at a time of the file's clock."""
+    """What is alive on a device (as ``DeviceMemory`` names it) after the last event up to a time of the file's clock.
+
+    Of what the recorder's total has beyond the allocations it reported nothing is known: it is not in it.
+    """
+    ordinal = -1 if device is None else device
     kinds = [code for code, name in DEVICE_TYPES.items() if name == device_type]
     events = np.isin(trace.array("memory_event", "device_type"), kinds)
-    events &= trace.array("memory_event", "device") == (-1 if device is None else device)
-    events &= trace.array("memory_event", "address") != NULL
-    events &= trace.array("memory_event", "bytes") != NULL
-    rows = np.flatnonzero(events)
-    rows = rows[np.argsort(trace.array("memory_event", "ts")[rows], kind="stable")]
-    ts = trace.array("memory_event", "ts")[rows]
-    found = match(trace.array("memory_event", "address")[rows], trace.array("memory_event", "bytes")[rows])
-    there = np.flatnonzero(found.alive_at(int(np.searchsorted(ts, ts_ns, "right")) - 1))
-    there = there[np.argsort(-found.bytes[there], kind="stable")]
-    shown = there[:top]
-    made = np.maximum(found.start[shown], 0)
-    known = found.start[shown] >= 0
-    start = np.where(known, np.append(ts, -1)[made], -1)
-    track = np.where(known, np.append(trace.array("memory_event", "track_id")[rows], -1)[made], -1)
-    op = origins(trace, classes, track.astype(np.int32), start).op
-    end = np.append(ts, -1)[np.where(found.ended[shown], found.end[shown], len(ts))]
-    name, words = trace.array("slice", "name"), trace.words("slice", "name")
+    rows = np.flatnonzero(events & (trace.array("memory_event", "device") == ordinal))
+    if not len(rows):
+        return Moment(0, 0, (), ())
+    history = DeviceHistory.of(trace, classes, phases(trace, classes), kinds[0], ordinal, rows)
+    alive = history.alive_at(int(np.searchsorted(history.events.ts, ts_ns, "right")) - 1)
+    size = history.allocations.bytes
+    total = int(size[alive].sum())
     return Moment(
-        ts_ns=ts_ns,
-        num_allocations=len(there),
-        num_bytes=int(found.bytes[there].sum()),
-        largest=tuple(
-            Alive(
-                int(size),
-                words[name[row]] if row >= 0 else None,
-                int(begun) if is_known else None,
-                int(ended) if ended >= 0 else None,
-            )
-            for size, row, begun, is_known, ended in zip(
-                found.bytes[shown].tolist(), op.tolist(), start.tolist(), known.tolist(), end.tolist(), strict=True
-            )
-        ),
+        num_allocations=len(alive),
+        num_bytes=total,
+        by_category=by_category(history.codes, size, alive, 0, total),
+        largest=tuple(history.describe(row) for row in _largest(size, alive, top)),
     )
+
+
+def alive_in(snapshot: Snapshot, device: int, entry: int, top: int = MOST) -> Moment:
+    """What is alive on a device of a snapshot right after an entry (a row of the whole history)."""
+    played = SnapshotHistory.of(snapshot, StackFrames(snapshot), device)
+    size = played.allocations.bytes
+    alive = np.flatnonzero(played.allocations.alive_at(entry - played.past.first))
+    return Moment(
+        num_allocations=len(alive),
+        num_bytes=int(size[alive].sum()),
+        by_category=None,
+        largest=tuple(played.describe(row) for row in _largest(size, alive, top)),
+    )
+
+
+def _largest(size: Int64s, alive: Int64s, top: int) -> list[int]:
+    found: list[int] = alive[np.argsort(-size[alive], kind="stable")[:top]].tolist()
+    return found

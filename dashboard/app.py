@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -11,17 +10,20 @@ from urllib.parse import parse_qs
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from profsuite.dashboard import api, definitions
+from profsuite.dashboard import api, definitions, figure_table, filters
 from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
 from profsuite.dashboard.guard import Guard
 from profsuite.dashboard.inputs import Choice
-from profsuite.dashboard.pages import BY_NAME, PAGES
+from profsuite.dashboard.memory_files import MemoryFiles
+from profsuite.dashboard.pages import BY_NAME, PAGES, Page
 from profsuite.dashboard.pages.compare import changes
 from profsuite.dashboard.pages.live import now
-from profsuite.dashboard.pages.memory import moment
-from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.pages.memory import memory_file, moment, moment_in, moment_in_point, moment_of_point
+from profsuite.dashboard.pages.overview import RANKS_READ, overview, place, ranks
+from profsuite.dashboard.pages.timeline import address as timeline_address
+from profsuite.dashboard.pages.view import View, address
 from profsuite.dashboard.pages.whatif import outcome
 from profsuite.dashboard.store import Session, Store
 from profsuite.errors import ProfsuiteError
@@ -30,38 +32,42 @@ from profsuite.exporters.units import size
 if TYPE_CHECKING:
     from profsuite.dashboard.catalog import Entry
 
-POLL_MS: Final = 300
+POLL_MS: Final = 100
+PATIENCE_S: Final = 0.25
+"""How long an answer waits for what is about to be there: a page is shown the moment it can be."""
+WAIT_S: Final = 600
 
 
-def create(roots: list[Path], guard: Guard | None = None, warm: bool = False) -> Dash:
-    """The application that shows the traces below ``roots``; ``TraceError`` where there are none.
+def create(roots: list[Path], guard: Guard | None = None) -> Dash:
+    """The application that shows the traces below ``roots``; ``TraceError`` where there are none."""
+    return application(Catalog(roots), Store(), guard or Guard())
 
-    ``warm`` begins with the first trace at once, while the browser starts.
-    """
-    catalog, store = Catalog(roots), Store()
-    if warm:
-        first = store.start(_first(catalog))
-        threading.Thread(target=_warm, args=(first,), name="profsuite-warm", daemon=True).start()
+
+def application(catalog: Catalog, store: Store, guard: Guard) -> Dash:
+    """The application that shows the traces of a catalog."""
     app = Dash(
         "profsuite.dashboard",
         title="profsuite",
         update_title=None,  # type: ignore[arg-type]
         assets_folder=str(Path(__file__).with_name("assets")),
         serve_locally=True,
+        external_scripts=[figure_table.ADDRESS],
         suppress_callback_exceptions=True,
     )
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = lambda: _layout(catalog)
     app.server.register_blueprint(api.blueprint(catalog, store))
     app.server.register_blueprint(definitions.blueprint())
-    _callbacks(app, catalog, store)
-    (guard or Guard()).install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
+    app.server.register_blueprint(figure_table.blueprint())
+    _callbacks(app, catalog, store, MemoryFiles())
+    filters.install(app)
+    guard.install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
     return app
 
 
 def _layout(catalog: Catalog) -> Any:
     catalog.refresh()
-    options = [{"label": entry.name, "value": entry.key} for entry in sorted(catalog.entries.values(), key=_order)]
+    options = [{"label": entry.name, "value": entry.key} for entry in catalog.ordered()]
     return html.Div(
         [
             dcc.Location(id="address", refresh="callback-nav"),
@@ -84,33 +90,16 @@ def _layout(catalog: Catalog) -> Any:
     )
 
 
-def _first(catalog: Catalog) -> Entry:
-    """The trace that an address without one shows."""
-    return min(catalog.entries.values(), key=_order)
-
-
-def _warm(found: Background[Session]) -> None:
-    found.finished.wait()
-    if found.result is not None:
-        # What cannot be computed fails again, and is shown, where it is asked for.
-        with suppress(Exception):
-            found.result.warm()
-
-
-def _order(entry: Entry) -> tuple[str, int, str]:
-    return entry.job, -1 if entry.rank is None else entry.rank, entry.name
-
-
 def _parse(catalog: Catalog, path: str | None, search: str | None) -> tuple[Entry | None, str, dict[str, str]]:
     """The trace, the page and the parameters of an address; the first trace and page where it names none."""
     parts = [part for part in (path or "").split("/") if part]
-    key = parts[0] if parts else _first(catalog).key
+    key = parts[0] if parts else catalog.ordered()[0].key
     page = parts[1] if len(parts) > 1 else "overview"
     query = {name: values[-1] for name, values in parse_qs((search or "").lstrip("?")).items()}
     return catalog.entries.get(key), page, query
 
 
-def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
+def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFiles) -> None:
     @app.callback(
         Output("page", "children"),
         Output("loading", "hidden"),
@@ -125,6 +114,8 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
     def show(path: str | None, _: int | None, search: str | None) -> Any:
         """Show a page, or how far its trace is read."""
         entry, name, query = _parse(catalog, path, search)
+        if entry is not None and entry.kind != "trace":
+            return _show_file(entry, memory_files)
         page, menu = BY_NAME.get(name), _menu(entry, name)
         done = True, "", True, menu, None if entry is None else entry.key
         if entry is None:
@@ -134,16 +125,41 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         # What was given up is not begun again by asking how far it is.
         polled = ctx.triggered_id == "poll"
         found = (store.peek(entry.key) if polled else None) or store.start(entry)
-        work: Background[Any] = found
-        job = None
-        if found.result is not None and page.of_job and len(ranks := catalog.job(entry)) > 1:
-            work = job = store.job(ranks)
-        if work.state == "loading":
-            return no_update, False, _progress(entry, work, job is not None), False, menu, entry.key
-        if found.result is None or work.result is None:
-            return _failed(entry, work.error or "The reading was given up."), *done
-        view = View(found.result, query, None if job is None else job.result, tuple(catalog.entries.values()))
-        return html.Div(page.layout(view), id="content", className=f"page-{name}"), *done
+        until = time.monotonic() + PATIENCE_S
+        work = _first_unfinished(found, page, until, retry=not polled)
+        job, together = None, tuple(catalog.job(entry))
+        if work is None and page.of_job and len(together) > 1:
+            job = store.job(together)
+            job.finished.wait(max(0, until - time.monotonic()))
+            work = None if job.state == "ready" else job
+        if work is not None and work.state == "loading":
+            what = "ranks" if work is job else "file" if work is found else "report"
+            return no_update, False, _progress(entry, work, what), False, menu, entry.key
+        if work is not None or found.result is None:
+            return _failed(entry, (work and work.error) or "It was given up."), *done
+        of_job = None if job is None else job.result
+        view = View(found.result, query, of_job, tuple(catalog.entries.values()), together)
+        content = html.Div(page.layout(view), id="content", className=f"page-{name}")
+        filters.restore(content, query)
+        return content, *done
+
+    @app.callback(
+        Output("overview", "children"),
+        Input("overview-poll", "n_intervals"),
+        State("address", "pathname"),
+        prevent_initial_call=True,
+    )
+    def complete(_: int | None, path: str | None) -> Any:
+        """The overview as a whole, once the report is there."""
+        entry, _name, query = _parse(catalog, path, None)
+        found = None if entry is None else store.peek(entry.key)
+        if entry is None or found is None or found.result is None:
+            raise PreventUpdate
+        found.result.examined.finished.wait(PATIENCE_S)
+        if found.result.examined.state == "loading":
+            raise PreventUpdate
+        view = View(found.result, query, None, tuple(catalog.entries.values()), tuple(catalog.job(entry)))
+        return overview(view).children
 
     @app.callback(Input("cancel", "n_clicks"), State("address", "pathname"), prevent_initial_call=True)
     def give_up(_: int | None, path: str | None) -> None:
@@ -171,14 +187,16 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         Input("timeline", "start_ns"),
         Input("timeline", "end_ns"),
         Input("timeline", "selected"),
+        Input("timeline", "find"),
+        Input("timeline", "range"),
+        Input("timeline", "tracks"),
         prevent_initial_call=True,
     )
-    def remember(start: int | None, end: int | None, selected: int | None) -> Any:
+    def remember(start: int | None, end: int | None, *more: Any) -> Any:
         """The address carries the view."""
         if start is None or end is None:
             raise PreventUpdate
-        chosen = "" if selected is None else f"&selected={selected}"
-        return f"?start={start}&end={end}{chosen}"
+        return timeline_address(start, end, *more)
 
     @app.callback(
         Output({"kind": "grid", "of": MATCH}, "exportDataAsCsv"),
@@ -189,10 +207,10 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store) -> None:
         """Download a table."""
         return bool(clicks)
 
-    _answers(app, catalog, store)
+    _answers(app, catalog, store, memory_files)
 
 
-def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
+def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFiles) -> None:
     """The callbacks of single pages."""
 
     def session_of(path: str | None) -> Session:
@@ -219,14 +237,54 @@ def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
     @app.callback(
         Output({"kind": "alive", "of": MATCH}, "children"),
         Input({"kind": "memory", "of": MATCH}, "clickData"),
+        Input({"kind": "moment", "of": MATCH}, "value"),
         State("address", "pathname"),
         prevent_initial_call=True,
     )
-    def alive(click: dict[str, Any] | None, path: str | None) -> Any:
-        """What is allocated at the point that was clicked."""
-        if not click or not click.get("points"):
+    def alive(click: dict[str, Any] | None, point: float | None, path: str | None) -> Any:
+        """What is allocated at the point that was clicked, or that the slider is at."""
+        entry, _name, _query = _parse(catalog, path, None)
+        device, clicked = int(ctx.triggered_id["of"]), ctx.triggered_id["kind"] == "memory"
+        if entry is None or (clicked and (not click or not click.get("points"))) or (not clicked and point is None):
             raise PreventUpdate
-        return moment(session_of(path), int(ctx.triggered_id["of"]), float(click["points"][0]["x"]))
+        at = float(click["points"][0]["x"]) if clicked and click else 0.0
+        if entry.kind == "trace":
+            session = store.session(entry)
+            return moment(session, device, at) if clicked else moment_of_point(session, device, int(point or 0))
+        file = memory_files.start(entry).wait(WAIT_S)
+        return moment_in(file, device, at) if clicked else moment_in_point(file, device, int(point or 0))
+
+    @app.callback(
+        Output("overview-ranks", "children"),
+        Output("ranks-poll", "disabled"),
+        Output("ranks-read", "hidden"),
+        Input("ranks-poll", "n_intervals"),
+        Input("ranks-read", "n_clicks"),
+        State("address", "pathname"),
+    )
+    def read_ranks(_: int | None, asked: int | None, path: str | None) -> Any:
+        """How the ranks of a job spent their time; those of a large job are read only when that was asked for."""
+        entry, _name, _query = _parse(catalog, path, None)
+        together = [] if entry is None else catalog.job(entry)
+        if len(together) < 2 or (len(together) > RANKS_READ and not asked):
+            raise PreventUpdate
+        work = store.job(together)
+        return ranks(work), work.state != "loading", True
+
+    @app.callback(
+        Output("address", "href"),
+        Input({"kind": "timed", "of": ALL}, "clickData"),
+        State("address", "pathname"),
+        prevent_initial_call=True,
+    )
+    def go(clicks: list[dict[str, Any] | None], path: str | None) -> str:
+        """Go to the place in the timeline that was clicked in a figure over time."""
+        click = next((each for each in clicks if each and each.get("points")), None)
+        found = None if click is None else place(session_of(path), float(click["points"][0]["x"]))
+        entry, _name, _query = _parse(catalog, path, None)
+        if found is None or entry is None:
+            raise PreventUpdate
+        return address(entry.key, "timeline", start=found[0], end=found[1])
 
     @app.callback(Output("compare-outcome", "children"), Input("compare-with", "value"), State("address", "pathname"))
     def against(key: str | None, path: str | None) -> Any:
@@ -235,7 +293,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
         if other is None:
             raise PreventUpdate
         try:
-            return changes(store.diff(store.session(other), session_of(path)))
+            before, after = store.session(other), session_of(path)
+            return changes(store.diff(before, after), before, after)
         except ProfsuiteError as error:
             return note(str(error))
 
@@ -250,8 +309,34 @@ def _answers(app: Dash, catalog: Catalog, store: Store) -> None:
         return now(session_of(path))
 
 
-def _progress(entry: Entry, work: Background[Any], of_job: bool) -> str:
-    if of_job:
+def _show_file(entry: Entry, memory_files: MemoryFiles) -> Any:
+    """The one page of a file of memory alone, in the outputs of ``show``."""
+    found = memory_files.start(entry)
+    menu = _menu(entry, "memory")
+    if found.state == "loading":
+        return no_update, False, f"Reading {entry.name}", False, menu, entry.key
+    done = True, "", True, menu, entry.key
+    if found.result is None:
+        return _failed(entry, found.error or "The reading was given up."), *done
+    return html.Div(memory_file(entry, found.result), id="content", className="page-memory"), *done
+
+
+def _first_unfinished(found: Background[Session], page: Page, until: float, retry: bool) -> Background[Any] | None:
+    """What a page still lacks, waited for until then: its trace, or the report on it; null where both are there."""
+    found.finished.wait(max(0, until - time.monotonic()))
+    if found.result is None or not page.whole:
+        return found if found.result is None else None
+    if retry:
+        found.result.retry()
+    report = found.result.examined
+    report.finished.wait(max(0, until - time.monotonic()))
+    return None if report.state == "ready" else report
+
+
+def _progress(entry: Entry, work: Background[Any], what: str) -> str:
+    if what == "report":
+        return f"Analysing {entry.name}"
+    if what == "ranks":
         return f"Reading the ranks of the job: {work.done} of {work.total or '?'}"
     if work.total:
         return f"Reading {entry.name}: {100 * work.done / work.total:.0f} % of {size(work.total)}"
@@ -271,6 +356,7 @@ def _menu(entry: Entry | None, current: str) -> Any:
                 )
             )
             for page in PAGES
+            if entry.kind == "trace" or page.name == "memory"
         ]
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dash_ag_grid as dag
 from dash import dcc, html
 
+from profsuite.analyzers.histogram import Histogram
+from profsuite.dashboard.inputs import Columns
 from profsuite.exporters.figures.figure import Figure
 
 if TYPE_CHECKING:
@@ -22,15 +25,18 @@ THEME = (
 """Of grids: the colours are those of the page, so that they follow its theme."""
 
 
-def figure(made: Figure | None, empty: str, **more: Any) -> AnyComponent:
-    """A figure as a graph that can be downloaded; where there is none, what was looked for.  ``more`` is Graph's."""
+def figure(made: Figure | None, empty: str, about: str | None = None, **more: Any) -> AnyComponent:
+    """A figure as a graph that can be downloaded; where there is none, what was looked for.
+
+    ``about`` names the section of the definitions that its numbers follow; ``more`` is Graph's.
+    """
     if made is None:
         return note(empty)
     layout = {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-        "legend": {"orientation": "h", "y": 1.12},
+        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#5b6168"},
         **made.layout,
     }
@@ -42,7 +48,8 @@ def figure(made: Figure | None, empty: str, **more: Any) -> AnyComponent:
         **more,
     )
     buttons = [_save(kind) for kind in ("PNG", "SVG", "CSV")]
-    return html.Figure([html.Figcaption(made.title), graph, html.Div(buttons, className="saves")], className="chart")
+    caption: list[Any] = [made.title] if about is None else [made.title, definition(about)]
+    return html.Figure([html.Figcaption(caption), graph, html.Div(buttons, className="saves")], className="chart")
 
 
 def _save(kind: str) -> AnyComponent:
@@ -96,23 +103,69 @@ def table(
         style=None if len(rows) <= 15 else {"height": "34rem"},
     )
     download = html.Button("Download CSV", id={"kind": "csv", "of": name}, type="button", className="quiet")
-    return html.Div([grid, download], className="table")
+    labels = [{"field": column["field"], "label": column["headerName"]} for column in columns]
+    choice = Columns({"kind": "columns", "of": name}, grid.id, re.sub(r"_?\d+$", "", name), labels)
+    return html.Div([grid, html.Div([download, choice], className="table-tools")], className="table")
 
 
-def number(field: str, header: str, unit: str = "", digits: int = 3, **more: Any) -> dict[str, Any]:
-    """A column of numbers; the unit is in the header, null stays empty."""
+def number(
+    field: str, header: str, unit: str = "", digits: int = 3, exact: bool = False, **more: Any
+) -> dict[str, Any]:
+    """A column of numbers; the unit is in the header, null stays empty.  ``exact`` shows up to a millionth."""
     title = f"{header} ({unit})" if unit else header
-    fixed = f"d3.format(',.{digits}f')(params.value)" if digits else "d3.format(',')(params.value)"
+    form = ",.6~f" if exact else f",.{digits}f" if digits else ","
+    fixed = f"d3.format('{form}')(params.value)"
     return {
         "field": field,
         "headerName": title,
         "type": "rightAligned",
         "filter": "agNumberColumnFilter",
         # A word of the heading is never broken; beside it are the filter's and the sorting's icons.
-        "minWidth": max(90, 8 * max(map(len, title.split())) + 58),
+        "minWidth": max(90, 8 * max(map(len, title.split())) + (80 if "sort" in more else 58)),
         "valueFormatter": {"function": f"params.value == null ? '' : {fixed}"},
         **more,
     }
+
+
+def histogram_column(field: str, header: str, **more: Any) -> dict[str, Any]:
+    """A column of histograms (cells of ``histogram_cell``), drawn as bars."""
+    return {
+        "field": field,
+        "headerName": header,
+        "cellRenderer": "Histogram",
+        "sortable": False,
+        "filter": False,
+        "width": 130,
+        "minWidth": 130,
+        **more,
+    }
+
+
+def histogram_cell(found: Histogram | None) -> str | None:
+    """A histogram as text: its range in ns and its counts; assets/tables.js draws it."""
+    if found is None:
+        return None
+    return f"{found.min_ns}..{found.max_ns} ns: {' '.join(map(str, found.counts))}"
+
+
+def link_column(field: str, **more: Any) -> dict[str, Any]:
+    """A column of links to the timeline: Markdown made of digits and the trace's key alone, of no name of a trace."""
+    return {
+        "field": field,
+        "headerName": "timeline",
+        "cellRenderer": "markdown",
+        "minWidth": 110,
+        "maxWidth": 130,
+        "filter": False,
+        "sortable": False,
+        "pinned": "right",  # in sight, however many columns there are
+        **more,
+    }
+
+
+def definition(about: str) -> AnyComponent:
+    """A link to the section of the definitions of that anchor."""
+    return html.A("definition", href=f"/definitions#{about}", className="definition", target="_blank")
 
 
 def name_column(field: str, header: str, **more: Any) -> dict[str, Any]:
@@ -129,5 +182,5 @@ def section(title: str, *children: Any, about: str | None = None) -> AnyComponen
     """A heading and what it shows; ``about`` names the section of the definitions that its numbers follow."""
     heading: list[Any] = [title]
     if about is not None:
-        heading.append(html.A("definition", href=f"/definitions#{about}", className="definition", target="_blank"))
+        heading.append(definition(about))
     return html.Section([html.H2(heading), *children])

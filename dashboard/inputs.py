@@ -26,11 +26,12 @@ class Timeline(Own):
     """The timeline of one trace (assets/timeline.js).
 
     ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
-    ``selected`` the number of a slice or null.  It sets all three as the user moves.
+    ``selected`` the number of a slice or null, ``find`` what is searched for, ``range`` a selected stretch (start and
+    end), ``tracks`` those that its sums are of (null: all).  It sets all of them but the trace as the user moves.
     """
 
     _type = "Timeline"
-    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected"]  # noqa: RUF012
+    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected", "find", "range", "tracks"]  # noqa: RUF012
 
     def __init__(
         self,
@@ -39,8 +40,20 @@ class Timeline(Own):
         start_ns: int | None = None,
         end_ns: int | None = None,
         selected: int | None = None,
+        find: str | None = None,
+        range: Sequence[int] | None = None,  # noqa: A002
+        tracks: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(id=id, trace=trace, start_ns=start_ns, end_ns=end_ns, selected=selected)
+        super().__init__(
+            id=id,
+            trace=trace,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            selected=selected,
+            find=find,
+            range=None if range is None else list(range),
+            tracks=None if tracks is None else list(tracks),
+        )
 
 
 class Choice(Own):
@@ -60,21 +73,23 @@ class Choice(Own):
 
 
 class Slider(Own):
-    """A factor from ``min`` to ``max``."""
+    """A factor from ``min`` to ``max``, or a whole number from 0 that stands for one of ``words``."""
 
     _type = "Slider"
-    _prop_names: list[str] = ["id", "label", "min", "max", "step", "value"]  # noqa: RUF012
+    _prop_names: list[str] = ["id", "label", "min", "max", "step", "value", "words"]  # noqa: RUF012
 
     def __init__(
         self,
-        id: Mapping[str, str],  # noqa: A002
+        id: Mapping[str, str | int],  # noqa: A002
         label: str,
         least: float,
         most: float,
         step: float,
         value: float,
+        words: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(id=dict(id), label=label, min=least, max=most, step=step, value=value)
+        of = None if words is None else list(words)
+        super().__init__(id=dict(id), label=label, min=least, max=most, step=step, value=value, words=of)
 
 
 class Toggle(Own):
@@ -85,3 +100,22 @@ class Toggle(Own):
 
     def __init__(self, id: Mapping[str, str], label: str, value: bool = False) -> None:  # noqa: A002
         super().__init__(id=dict(id), label=label, value=value)
+
+
+class Columns(Own):
+    """The choice of a table's columns (assets/tables.js): ``columns`` have a field and a label each.
+
+    ``grid`` is the grid's id; ``name`` is what the choice is kept under in the browser.
+    """
+
+    _type = "Columns"
+    _prop_names: list[str] = ["id", "grid", "name", "columns"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        id: Mapping[str, str],  # noqa: A002
+        grid: Mapping[str, str],
+        name: str,
+        columns: Sequence[Mapping[str, str]],
+    ) -> None:
+        super().__init__(id=dict(id), grid=dict(grid), name=name, columns=[dict(column) for column in columns])

@@ -110,9 +110,10 @@ def _rows(report: Report) -> Iterable[Row]:
         for scenario in report.whatif.scenarios:
             yield from numbers(scenario, {"section": "whatif", "subject": scenario.name})
     for op in report.ops.rows if report.ops is not None else ():
-        yield from numbers(op, {"section": "ops", "subject": op.name})
+        yield from numbers(op, {"section": "ops", "subject": op.name}, leave_out=("longest_slice_id",))
     for op in report.ops.by_shape if report.ops is not None else ():
-        yield from numbers(op, {"section": "ops_by_shape", "subject": op.name, "detail": op.input_dims})
+        base = {"section": "ops_by_shape", "subject": op.name, "detail": op.input_dims}
+        yield from numbers(op, base, leave_out=("longest_slice_id",))
     for kernel in report.kernels.rows if report.kernels is not None else ():
         base = {"section": "kernels", "subject": kernel.name, "detail": kernel.kind}
         yield from numbers(kernel, base, leave_out=("longest_slice_id",))

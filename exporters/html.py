@@ -15,7 +15,10 @@ from profsuite.analyzers.report import SECTIONS, Report
 from profsuite.exporters.document import Advice, Bars, Cell, Document, Name, Section, Table
 from profsuite.exporters.figures import page
 from profsuite.exporters.figures.figure import Figure
-from profsuite.exporters.figures.time import device_figure, idle_figure, step_figure
+from profsuite.exporters.figures.memory import main_memory_figure
+from profsuite.exporters.figures.ranks import bandwidth_figure, over_time_figures, waiting_figure
+from profsuite.exporters.figures.roofline import roofline_figure
+from profsuite.exporters.figures.time import device_figure, idle_figure, over_time_figure, step_figure
 from profsuite.exporters.figures.work import kernel_figure, op_figure, path_figure, saving_figure
 from profsuite.exporters.names import printable, shorten
 from profsuite.exporters.ranks import Unreadable, rank_lines, ranks_table, ranks_title
@@ -97,6 +100,9 @@ def render_ranks(
     overview = device_figure(reports) if page.is_available() else None
     if overview is not None:
         body += page.places([overview])
+    if job is not None and page.is_available():
+        found = (*over_time_figures(job), waiting_figure(job), bandwidth_figure(job))
+        body += page.places([figure for figure in found if figure is not None])
     if on_job := job_advice(job, reports, only):
         body.append("<section>\n<h2>Findings</h2>")
         for number, item in enumerate(on_job, 1):
@@ -118,7 +124,8 @@ def _figures(report: Report, only: Collection[str] | None) -> list[Figure]:
         shown = replace(report, **{name: None for name in SECTIONS if name not in only})
     found = (
         step_figure(shown) or device_figure([shown]), idle_figure(shown), path_figure(shown), saving_figure(shown),
-        op_figure(shown), kernel_figure(shown),
+        op_figure(shown), kernel_figure(shown), over_time_figure(shown), roofline_figure(shown),
+        main_memory_figure(shown.memory),
     )  # fmt: skip
     return [figure for figure in found if figure is not None]
 

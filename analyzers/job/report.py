@@ -12,12 +12,14 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Finding, Ns
+from profsuite.analyzers.breakdown import TimeShares
 from profsuite.analyzers.collectives import KINDS, NONE
 from profsuite.analyzers.job.clocks import Clocks, align
 from profsuite.analyzers.job.fabrics import BY_NAME, Fabric
 from profsuite.analyzers.job.groups import GroupRow, role_of, stride_of
 from profsuite.analyzers.job.matching import Matches, match
 from profsuite.analyzers.job.mismatches import Mismatch, mismatches
+from profsuite.analyzers.job.over_time import RanksOverTime, ranks_over_time
 from profsuite.analyzers.job.summary import RankSummary
 from profsuite.analyzers.job.table import CollectiveRow, collective_table, kinds_of
 from profsuite.analyzers.job.waiting import Waiting, waiting
@@ -51,6 +53,7 @@ class RankRow(Struct, frozen=True, kw_only=True):
     num_collectives: int
     num_last: int
     mean_step_ns: float | None
+    shares: TimeShares | None = None
 
 
 class Redistribution(Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
     ``num_complete`` by every rank (of those that were read) that takes part.  ``wait_matrix_ns[i][j]`` is how long
     ``ranks[j].rank`` waited for ``ranks[i].rank``.  ``straggler`` is the rank that cost the others most; null where
     nobody waited.  ``reference_rank`` is the rank whose clock the others are measured against.  ``notes`` say what
-    makes numbers doubtful.
+    makes numbers doubtful.  ``over_time`` is null without collectives.
     """
 
     schema_version: int
@@ -92,6 +95,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
     mismatches: tuple[Mismatch, ...]
     redistributions: tuple[Redistribution, ...]
     notes: tuple[str, ...]
+    over_time: RanksOverTime | None = None
 
 
 class Job:
@@ -186,6 +190,7 @@ def analyze_summaries(summaries: Sequence[RankSummary], fabric: str | None = Non
         mismatches=job.mismatches,
         redistributions=_redistributions(job),
         notes=tuple(_notes(job)),
+        over_time=ranks_over_time(job.summaries, job.waits, job.clocks),
     )
 
 
@@ -214,6 +219,7 @@ def _rank_rows(job: Job) -> tuple[RankRow, ...]:
             num_collectives=len(summary.collectives),
             num_last=num_last[n],
             mean_step_ns=summary.mean_step_ns,
+            shares=summary.shares,
         )
         for n, summary in enumerate(job.summaries)
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.breakdown import TimeShares
 
 NOTHING = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -24,7 +25,8 @@ class RankSummary:
 
     ``collectives`` has no ``compute`` any more.  ``window_ns`` is the main device's window (without device work the
     recording of the host), ``compute_ns`` what computation covers of it (null on a host), ``late_ns`` the device's
-    idle time by the cause that made it late.  ``base_time_ns`` puts the file's clock on the epoch.
+    idle time by the cause that made it late, ``shares`` its whole breakdown (null on a host).  ``base_time_ns`` puts
+    the file's clock on the epoch.
     """
 
     rank: int
@@ -43,6 +45,7 @@ class RankSummary:
     host_name: str | None
     device_name: str | None
     groups: dict[str, tuple[int, ...]]
+    shares: TimeShares | None = None
 
 
 def summarise(analysis: Analysis, only: Collection[str] | None = None) -> RankSummary:
@@ -72,6 +75,7 @@ def summarise(analysis: Analysis, only: Collection[str] | None = None) -> RankSu
         host_name=host_name if isinstance(host_name, str) else None,
         device_name=_device_name(analysis),
         groups=configured_groups(trace),
+        shares=shares,
     )
 
 

@@ -78,11 +78,22 @@ class MemoryPeak(Struct, frozen=True, kw_only=True):
 
 
 class MemoryPoint(Struct, frozen=True, kw_only=True):
-    """A point of the curves; of each stretch of events the highest, so that no peak is lost."""
+    """A point of the curves; of each stretch of events the highest, so that no peak is lost.
+
+    ``entry`` is the row of a snapshot's history, null for other sources.
+    """
 
     ts_ns: Ns | None
     allocated_bytes: int
     reserved_bytes: int | None
+    entry: int | None = None
+
+
+class CategoryCurve(Struct, frozen=True, kw_only=True):
+    """Bytes of one category alive at each point of the ``timeline``."""
+
+    category: str
+    bytes: tuple[int, ...]
 
 
 class CategoryLifetime(Struct, frozen=True, kw_only=True):
@@ -197,7 +208,8 @@ class DeviceMemory(Struct, frozen=True, kw_only=True):
     curve from its start.  ``num_unfreed`` allocations have no recorded free.  ``num_breaks`` counts events after
     which the recorder's own total differs from the total before plus the event (null without totals): memory that it
     did not report.  What a source cannot tell is null: steps and growth of snapshots, fragmentation, retries and
-    failures of traces, all but sums of raw timelines.
+    failures of traces, all but sums of raw timelines.  ``over_time`` (null for snapshots, which know no categories)
+    sums to ``allocated_bytes`` of each point, but where the recorder's total is below what it reported as allocated.
     """
 
     device_type: str
@@ -220,6 +232,7 @@ class DeviceMemory(Struct, frozen=True, kw_only=True):
     num_retries: int | None
     retries: tuple[AllocatorRetry, ...] | None
     out_of_memory: tuple[OutOfMemory, ...] | None
+    over_time: tuple[CategoryCurve, ...] | None = None
 
 
 class LargestBatch(Struct, frozen=True, kw_only=True):

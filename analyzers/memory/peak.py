@@ -102,22 +102,31 @@ def largest(
     return tuple(describe(row, removing_saves(level[first:stop], first, allocations, row)) for row in order.tolist())
 
 
-def points(ts: Int64s | None, allocated: Int64s, reserved: Int64s | None) -> tuple[MemoryPoint, ...]:
-    """At most ``POINTS`` points of a curve: the highest of each stretch of events, and the last event."""
-    count = len(allocated)
+def curve_points(level: Int64s) -> Int64s:
+    """At most ``POINTS`` events of a curve: the highest of each stretch of events, and the last event."""
+    count = len(level)
     if count <= POINTS:
-        chosen = np.arange(count)
-    else:
-        edges = np.linspace(0, count, POINTS, dtype=np.int64)
-        highest = [
-            int(a + np.argmax(allocated[a:b])) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-        ]
-        chosen = np.unique([*highest, count - 1])
+        return np.arange(count)
+    edges = np.linspace(0, count, POINTS, dtype=np.int64)
+    highest = [int(a + np.argmax(level[a:b])) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
+    return np.unique([*highest, count - 1])
+
+
+def points(
+    ts: Int64s | None,
+    allocated: Int64s,
+    reserved: Int64s | None,
+    chosen: Int64s | None = None,
+    first: int | None = None,
+) -> tuple[MemoryPoint, ...]:
+    """The points of a curve that are ``chosen``, by default ``curve_points``; ``first`` is the first event's entry."""
+    chosen = curve_points(allocated) if chosen is None else chosen
     return tuple(
         MemoryPoint(
             ts_ns=None if ts is None else int(ts[i]),
             allocated_bytes=int(allocated[i]),
             reserved_bytes=None if reserved is None else int(reserved[i]),
+            entry=None if first is None else first + i,
         )
         for i in chosen.tolist()
     )

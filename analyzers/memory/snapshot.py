@@ -142,18 +142,55 @@ def history(snapshot: Snapshot, device: int) -> History:
     )
 
 
+@dataclass(frozen=True)
+class SnapshotHistory:
+    """The history of a device of a snapshot, the allocations in it (their events are its entries) and their frames."""
+
+    past: History
+    allocations: Allocations
+    frames: Grouping | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, frames: StackFrames, device: int) -> SnapshotHistory:
+        """The history of one device."""
+        past = history(snapshot, device)
+        # Addresses are taken until a free is completed, memory is in use until it is requested.
+        has = past.of("alloc", "free_requested")
+        event = np.flatnonzero(has)
+        address = snapshot.array("entry", "address")[past.first + event]
+        made, size = past.of("alloc")[event], past.bytes[event]
+        # An allocation of no bytes takes a block all the same.
+        found = match(address, np.where(made, np.maximum(size, 1), -size))
+        exact = np.where(found.start >= 0, size[np.maximum(found.start, 0)], found.bytes)
+        del has, address, made, size
+        allocations, stacks = _with_survivors(snapshot, device, past, found, exact, event)
+        return cls(past, allocations, Grouping(frames.codes[stacks], frames.names) if frames.names else None)
+
+    def time(self, entry: int) -> int | None:
+        """When an entry of the device happened, ns; null where that was not recorded."""
+        return int(self.past.ts[entry]) if self.past.ts is not None and 0 <= entry < len(self.past.ts) else None
+
+    def describe(self, row: int, saves: int = 0) -> LiveAllocation:
+        """An allocation in words; ``saves`` is how much lower the peak would be without it."""
+        code = -1 if self.frames is None else int(self.frames.codes[row])
+        return LiveAllocation(
+            bytes=int(self.allocations.bytes[row]),
+            category="unknown",
+            name=None,
+            op=None,
+            module=None,
+            frame=self.frames.names[code] if self.frames is not None and code >= 0 else None,
+            step=None,
+            end_step=None,
+            start_ns=self.time(int(self.allocations.start[row])),
+            end_ns=self.time(int(self.allocations.end[row])) if self.allocations.ended[row] else None,
+            removing_saves_bytes=saves,
+        )
+
+
 def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> DeviceMemory:
-    past = history(snapshot, device)
-    # Addresses are taken until a free is completed, memory is in use until it is requested.
-    has = past.of("alloc", "free_requested")
-    event = np.flatnonzero(has)
-    address = snapshot.array("entry", "address")[past.first + event]
-    made, size = past.of("alloc")[event], past.bytes[event]
-    # An allocation of no bytes takes a block all the same.
-    found = match(address, np.where(made, np.maximum(size, 1), -size))
-    exact = np.where(found.start >= 0, size[np.maximum(found.start, 0)], found.bytes)
-    del has, address, made, size
-    allocations, stacks = _with_survivors(snapshot, device, past, found, exact, event)
+    played = SnapshotHistory.of(snapshot, frames, device)
+    past, allocations, grouping = played.past, played.allocations, played.frames
 
     level = past.allocated
     at = int(np.argmax(level)) if len(level) else -1
@@ -162,27 +199,6 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
     alive = np.flatnonzero(allocations.alive_at(at))
     unseen = max(0, peak_bytes - int(allocations.bytes[alive].sum()))
     codes = np.full(len(allocations.start), UNKNOWN, np.int8)
-    grouping = Grouping(frames.codes[stacks], frames.names) if frames.names else None
-
-    def time(entry: int) -> int | None:
-        return int(past.ts[entry]) if past.ts is not None and 0 <= entry < len(past.ts) else None
-
-    def describe(row: int, saves: int) -> LiveAllocation:
-        code = -1 if grouping is None else int(grouping.codes[row])
-        return LiveAllocation(
-            bytes=int(allocations.bytes[row]),
-            category="unknown",
-            name=None,
-            op=None,
-            module=None,
-            frame=frames.names[code] if code >= 0 else None,
-            step=None,
-            end_step=None,
-            start_ns=time(int(allocations.start[row])),
-            end_ns=time(int(allocations.end[row])) if allocations.ended[row] else None,
-            removing_saves_bytes=saves,
-        )
-
     found_retries = retries(snapshot, past, frames)
     ended = allocations.ended & (allocations.start >= 0)
     before = allocations.start < 0
@@ -204,7 +220,7 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
         before_bytes=int(first),
         end_bytes=end_bytes,
         peak=MemoryPeak(
-            ts_ns=time(at),
+            ts_ns=played.time(at),
             entry=past.first + at if at >= 0 else None,
             step=None,
             allocated_bytes=peak_bytes,
@@ -214,10 +230,10 @@ def _device(snapshot: Snapshot, frames: StackFrames, device: int, top: int) -> D
             by_op=None,
             by_module=None,
             by_frame=None if grouping is None else grouping.shares(allocations.bytes, alive, peak_bytes, top),
-            largest=largest(allocations, alive, level, (0, len(level)), top, describe) if len(level) else (),
+            largest=largest(allocations, alive, level, (0, len(level)), top, played.describe) if len(level) else (),
         ),
         peak_reserved_bytes=int(past.reserved.max()) if len(level) else _reserved_now(snapshot, device),
-        timeline=points(past.ts, past.allocated, past.reserved),
+        timeline=points(past.ts, past.allocated, past.reserved, first=past.first),
         lifetimes=lifetimes(codes, allocations.bytes, duration, ended) if past.ts is not None else None,
         steps=None,
         growth=None,

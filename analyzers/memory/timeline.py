@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from profsuite.analyzers.base import pct
-from profsuite.analyzers.memory.model import DeviceMemory, MemoryPeak, MemoryReport, MemoryShare
-from profsuite.analyzers.memory.peak import points
+from profsuite.analyzers.memory.model import CategoryCurve, DeviceMemory, MemoryPeak, MemoryReport, MemoryShare
+from profsuite.analyzers.memory.peak import curve_points, points
 from profsuite.trace.memory_timeline import TORCH_CATEGORIES, MemoryTimeline
 
 
@@ -17,6 +17,7 @@ def timeline_memory(timeline: MemoryTimeline) -> MemoryReport:
     devices: tuple[DeviceMemory, ...] = ()
     if len(total):
         at = int(np.argmax(total))
+        shown = curve_points(total)
         peak = max(0, int(total[at]))
         held = sorted(zip(TORCH_CATEGORIES, levels[:, at].tolist(), strict=True), key=lambda pair: -pair[1])
         devices = (
@@ -49,7 +50,12 @@ def timeline_memory(timeline: MemoryTimeline) -> MemoryReport:
                     largest=(),
                 ),
                 peak_reserved_bytes=None,
-                timeline=points(ts, total, None),
+                timeline=points(ts, total, None, shown),
+                over_time=tuple(
+                    CategoryCurve(category=name, bytes=tuple(held[shown].tolist()))
+                    for name, held in zip(TORCH_CATEGORIES, levels, strict=True)
+                    if held.any()
+                ),
                 lifetimes=None,
                 steps=None,
                 growth=None,

@@ -1,7 +1,7 @@
 /* The browser's own inputs as Dash components: reached by any keyboard, named for any screen reader.
  *
  * window.profsuite_dashboard.Choice (one of several: id, label, options of {label, value}, value), .Slider (id, label,
- * min, max, step, value) and .Toggle (id, label, value).  Each sets its value.
+ * min, max, step, value, and words where a value stands for one of them) and .Toggle (id, label, value).  Each sets its value.
  */
 (() => {
   "use strict";
@@ -29,10 +29,12 @@
       clearTimeout(timer.current);
       timer.current = setTimeout(() => props.setProps({value: next}), 200);
     };
+    const said = props.words ? props.words[value] : value === 1 ? "as it is" : `× ${value}`;
     return create("span", {className: "slider"},
       create("label", {htmlFor: id}, props.label),
-      create("output", {htmlFor: id}, value === 1 ? "as it is" : `× ${value}`),
-      create("input", {id, type: "range", min: props.min, max: props.max, step: props.step, value, onChange: change}));
+      create("output", {htmlFor: id}, said),
+      create("input", {id, type: "range", min: props.min, max: props.max, step: props.step, value, onChange: change,
+        "aria-valuetext": said}));
   }
 
   function Toggle(props) {

@@ -7,13 +7,21 @@ from typing import Any, Final
 from dash import html
 
 from profsuite.analyzers.job.report import JobReport
-from profsuite.dashboard.components import figure, name_column, note, number, section, table
-from profsuite.dashboard.figures import Points, matrix, points
-from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.components import figure, link_column, name_column, note, number, section, table
+from profsuite.dashboard.pages.view import View, address
+from profsuite.exporters.figures.ranks import bandwidth_figure, over_time_figures, waiting_figure
 
 ONE_RANK: Final = (
     "This trace stands alone: what ranks wait for needs the traces of at least two ranks of one job in one folder "
     "(looked for files whose name or header gives their rank)."
+)
+
+NO_COLLECTIVES: Final = (
+    "No collectives over time: none was recorded on ranks whose clocks can be aligned. ProfilerActivity.CUDA records "
+    "NCCL's kernels."
+)
+NO_BANDWIDTH: Final = (
+    "No bandwidth is known: it takes collectives whose sizes were recorded (torch 2.2 and newer write them)."
 )
 
 
@@ -25,10 +33,15 @@ def collectives(view: View) -> Any:
     return html.Div(
         [
             html.P(job.verdict, className="verdict", id="job-verdict"),
-            section("Ranks", _ranks(job), about="ranks-of-a-job"),
-            figure(_matrix(job), "No rank waited for another in the collectives that were matched."),
-            section("Collectives", _table(job)),
-            figure(_bandwidth(job), "No bandwidth is known: it takes collectives whose sizes were recorded."),
+            section("Ranks", _ranks(view, job), about="ranks-of-a-job"),
+            *_over_time(job),
+            figure(
+                waiting_figure(job),
+                "No rank waited for another in the collectives that were matched.",
+                about="ranks-of-a-job",
+            ),
+            section("Collectives", _table(job), about="ranks-of-a-job"),
+            figure(bandwidth_figure(job), NO_BANDWIDTH, about="ranks-of-a-job"),
             *(note(text) for text in job.notes),
         ]
     )
@@ -58,7 +71,8 @@ def _own(view: View) -> Any:
     )
 
 
-def _ranks(job: JobReport) -> Any:
+def _ranks(view: View, job: JobReport) -> Any:
+    of_rank = {entry.rank: entry.key for entry in view.ranks}
     rows = [
         {
             "rank": row.rank,
@@ -71,6 +85,7 @@ def _ranks(job: JobReport) -> Any:
             "num_last": row.num_last,
             "offset_us": None if row.clock_offset_ns is None else row.clock_offset_ns / 1e3,
             "residual_us": None if row.clock_residual_ns is None else row.clock_residual_ns / 1e3,
+            "place": f"[show]({address(of_rank[row.rank], 'timeline')})" if row.rank in of_rank else None,
         }
         for row in job.ranks
     ]
@@ -85,17 +100,14 @@ def _ranks(job: JobReport) -> Any:
         number("num_last", "arrived last at", digits=0),
         number("offset_us", "clock ahead by", "µs"),
         number("residual_us", "± (median)", "µs"),
+        link_column("place"),
     ]
     return table("ranks", columns, rows, "No rank could be read.")
 
 
-def _matrix(job: JobReport) -> Any:
-    if not any(map(any, job.wait_matrix_ns)):
-        return None
-    # wait_matrix_ns[i][j]: how long j waited for i.
-    values = [[ns / 1e6 for ns in row] for row in job.wait_matrix_ns]
-    names = [str(row.rank) for row in job.ranks]
-    return matrix("How long a rank (column) waited for another (row)", names, values, "ms", ("rank", "for rank"))
+def _over_time(job: JobReport) -> list[Any]:
+    made = over_time_figures(job)
+    return [figure(each, "", about="over-time") for each in made] or [note(NO_COLLECTIVES)]
 
 
 def _table(job: JobReport) -> Any:
@@ -136,16 +148,3 @@ def _table(job: JobReport) -> Any:
     ]
     shown = [c for c in columns if any(row[c["field"]] is not None for row in rows)]
     return table("collectives", shown, rows, "No collective was recorded by two ranks.")
-
-
-def _bandwidth(job: JobReport) -> Any:
-    kinds: dict[str, list[tuple[float, float, str]]] = {}
-    for row in job.collectives:
-        if row.num_bytes and row.bus_gb_per_s:
-            mean = row.num_bytes / row.count / 1e6
-            label = f"{row.kind}, {row.count:,} of {mean:,.3f} MB" + (f", {row.group}" if row.group else "")
-            kinds.setdefault(row.kind, []).append((mean, row.bus_gb_per_s, label))
-    if not kinds:
-        return None
-    found = [Points(kind, *map(list, zip(*rows, strict=True))) for kind, rows in kinds.items()]
-    return points("Bus bandwidth by mean size", found, "MB a collective", "GB/s")

@@ -40,6 +40,7 @@ def health(view: View) -> Any:
             section(
                 "The file",
                 facts(values),
+                about="the-file",
             ),
             section(
                 "Health",

@@ -43,9 +43,13 @@ def now(session: Session) -> Any:
         "median step": None if median is None else duration(median),
     }
     return [
-        facts(values),
+        section("The run", facts(values), about="the-file"),
         html.P(report.verdict or "Nothing can be said of it yet.", className="verdict"),
-        section("Steps", figure(step_figure(report), "No steps with device work so far.")),
+        section(
+            "Steps",
+            figure(step_figure(report), "No steps with device work so far: prof.step() marks them."),
+            about="steps",
+        ),
     ]
 
 

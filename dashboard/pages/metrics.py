@@ -10,22 +10,25 @@ from dash import html
 
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
 from profsuite.dashboard.counters import Series
-from profsuite.dashboard.figures import Curve, curves
+from profsuite.dashboard.pages.scalars import scalars
 from profsuite.dashboard.pages.view import View
+from profsuite.exporters.figures.plots import Curve, curves
 
 LACKS: Final = (
     "No counters in this trace. profsuite.profile samples the host and NVIDIA devices (channels=('host', 'nvml', …)); "
     "torch.profiler has some of its own with CUPTI counters."
 )
 FIGURES_SHOWN: Final = 24
-PIXELS: Final = 1000
+POINTS: Final = 4000
+"""Of a figure, in all its curves."""
+SERIES_SHOWN: Final = 12
 
 
 def metrics(view: View) -> Any:
     """The page."""
-    found = view.session.series
+    found, logged = view.session.series, scalars(view)
     if not found:
-        return note(LACKS)
+        return html.Div([note(LACKS), *logged])
     origin = view.session.pyramid.start_ns
     start, end = min(s.ts[0] for s in found), max(s.ts[-1] for s in found) + 1
     groups: dict[str, list[Series]] = defaultdict(list)
@@ -34,12 +37,13 @@ def metrics(view: View) -> Any:
     charts = []
     for name, members in list(groups.items())[:FIGURES_SHOWN]:
         lines = []
-        for series in members[:12]:
-            ts, low, high = series.view(int(start), int(end), PIXELS)
+        shown = members[:SERIES_SHOWN]
+        for series in shown:
+            ts, low, high = series.view(int(start), int(end), POINTS // (2 * len(shown)))
             # Where a pixel holds several samples, both ends of them are drawn.
             at = np.repeat((ts - origin) / 1e9, 2)
             lines.append(Curve(series.name, at.tolist(), np.column_stack((low, high)).ravel().tolist()))
-        charts.append(figure(curves(name, lines, "s since the start", "as recorded", 260), ""))
+        charts.append(figure(curves(name, lines, "s since the start", "as recorded", 260), "", about="counters"))
     rows = [
         {
             "counter": series.counter,
@@ -61,8 +65,14 @@ def metrics(view: View) -> Any:
     rest = len(groups) - FIGURES_SHOWN
     return html.Div(
         [
-            section("Counters over time", html.Div(charts, className="charts")),
+            section("Counters over time", html.Div(charts, className="charts"), about="counters"),
             *([note(f"{rest} more counters are in the table below and in the timeline.")] if rest > 0 else []),
-            section("All series", note("In the units that the recorder used."), table("metrics", columns, rows, LACKS)),
+            section(
+                "All series",
+                note("In the units that the recorder used."),
+                table("metrics", columns, rows, LACKS),
+                about="counters",
+            ),
+            *logged,
         ]
     )

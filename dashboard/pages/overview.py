@@ -1,32 +1,59 @@
-"""Overview: what holds the job back, what to do and what it would save; time by step; what the trace lacks."""
+"""Overview: what holds the job back, how ranks and steps spent their time, what to do, what the trace lacks."""
 
 from __future__ import annotations
 
-from typing import Any
+from bisect import bisect_right
+from typing import Any, Final
 
 from dash import dcc, html
 
+from profsuite.analyzers.job.report import JobReport
+from profsuite.dashboard.background import Background
 from profsuite.dashboard.components import figure, note, section
+from profsuite.dashboard.pages.first_look import NO_DEVICE, NO_STEPS, TIME, first_look, numbers
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.store import Session
 from profsuite.exporters.document import Advice
-from profsuite.exporters.figures.time import device_figure, idle_figure, step_figure
+from profsuite.exporters.figures.memory import main_memory_figure
+from profsuite.exporters.figures.ranks import rank_figure
+from profsuite.exporters.figures.time import device_figure, idle_figure, over_time_figure, step_figure
 from profsuite.exporters.figures.work import saving_figure
 from profsuite.exporters.sections import document
-from profsuite.exporters.units import duration, percent
 
 FINDINGS_SHOWN = 5
+RANKS_READ: Final = 8
+"""Ranks that are read without being asked for."""
+POLL_MS: Final = 500
+SPARK: Final = 190
+"""Height of a small figure, pixels."""
+
+NO_MEMORY: Final = "No memory events in this trace (looked for [memory] events); profile_memory=True records them."
 
 
 def overview(view: View) -> Any:
-    """The page."""
+    """The page; as much of it as is known while the rest is being computed.  app.py fills ``overview-ranks``."""
+    if view.session.examined.state != "ready":
+        return first_look(view)
     report = view.report
     doc = document(report)
     advice = doc.advice or ()
+    origin = view.origin_ns if view.session.trace.num_rows("slice") else None
     return html.Div(
         [
             html.P(", ".join(doc.facts), className="facts"),
             html.P(doc.verdict or "Nothing can be said of this trace.", className="verdict", id="verdict"),
-            _numbers(view),
+            numbers(view, report),
+            html.Div(
+                [
+                    _devices(view),
+                    figure(step_figure(report), NO_STEPS, about="steps"),
+                    figure(
+                        over_time_figure(report, origin, SPARK), NO_DEVICE, about="over-time", id=TIMED | {"of": "time"}
+                    ),
+                    figure(main_memory_figure(report.memory, origin, SPARK), NO_MEMORY, about="memory"),
+                ],
+                className="charts",
+            ),
             section(
                 "Findings",
                 *(_finding(view, number, each) for number, each in enumerate(advice[:FINDINGS_SHOWN])),
@@ -45,41 +72,62 @@ def overview(view: View) -> Any:
             ),
             html.Div(
                 [
+                    figure(idle_figure(report), "No idle time on a device was recorded.", about="idle-attributed"),
                     figure(
-                        step_figure(report) or device_figure([report]),
-                        "No steps with device work: call prof.step() once an iteration, with ProfilerActivity.CUDA.",
+                        saving_figure(report),
+                        "No obstacle's removal would shorten this recording.",
+                        about="critical-path-and-what-if",
                     ),
-                    figure(idle_figure(report), "No idle time on a device was recorded."),
-                    figure(saving_figure(report), "No obstacle's removal would shorten this recording."),
                 ],
                 className="charts",
             ),
             section(
                 "What the trace lacks or got wrong",
                 html.Ul([html.Li(remark) for remark in doc.remarks]) if doc.remarks else note("Nothing."),
+                about="what-the-health-table-says",
             ),
+        ],
+        id="overview",
+    )
+
+
+TIMED: Final = {"kind": "timed"}
+"""Id of figures over the recording's time: a click leads to that place in the timeline."""
+
+
+def _devices(view: View) -> Any:
+    """How each device spent its time; of a job each rank's, once they are read."""
+    if len(view.ranks) < 2:
+        return figure(device_figure([view.report], least=1), NO_DEVICE, about=TIME)
+    many = len(view.ranks) > RANKS_READ
+    return html.Div(
+        [
+            html.Div(note(f"The {len(view.ranks)} ranks of this job are read one by one."), id="overview-ranks"),
+            html.Button(
+                f"Read all {len(view.ranks)} ranks", id="ranks-read", type="button", className="quiet", hidden=not many
+            ),
+            dcc.Interval(id="ranks-poll", interval=POLL_MS, disabled=many),
         ]
     )
 
 
-def _numbers(view: View) -> Any:
-    """The few numbers that everyone looks for first, each with a link to where it comes from."""
-    report = view.report
-    cells: list[tuple[str, str, str]] = []
-    if report.steps is not None and report.steps.median_ns is not None:
-        cells.append(("step, median", duration(report.steps.median_ns), "overview"))
-    busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
-    if busiest is not None and busiest.shares.busy_pct is not None:
-        cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline"))
-        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "timeline"))
-        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline"))
-    if report.whatif is not None and report.whatif.scenarios:
-        best = report.whatif.scenarios[0]
-        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif"))
-    return html.Dl(
-        [html.Div([html.Dt(label), html.Dd(dcc.Link(value, href=view.link(page)))]) for label, value, page in cells],
-        className="numbers",
-    )
+def ranks(work: Background[JobReport]) -> Any:
+    """How each rank of a job spent its time, or how far their reading is."""
+    if work.result is not None:
+        return figure(rank_figure(work.result), NO_DEVICE, about=TIME)
+    if work.state == "loading":
+        return note(f"Reading the ranks of the job: {work.done} of {work.total or '?'}")
+    return note(f"The ranks cannot be shown together: {work.error or 'the reading was given up.'}")
+
+
+def place(session: Session, at_ms: float) -> tuple[int, int] | None:
+    """The stretch of the figure over time that a time (ms since the start) is in, ns since the start."""
+    device = max(session.report.breakdown or (), key=lambda each: each.shares.busy_ns, default=None)
+    if device is None or device.over_time is None:
+        return None
+    origin, edges = session.pyramid.start_ns, device.over_time.edges_ns
+    n = min(max(bisect_right(edges, origin + round(at_ms * 1e6)) - 1, 0), len(edges) - 2)
+    return edges[n] - origin, edges[n + 1] - origin
 
 
 def _finding(view: View, number: int, advice: Advice) -> Any:

@@ -15,6 +15,7 @@ from profsuite.dashboard.store import Session
 from profsuite.exporters.figures.work import path_figure, saving_figure
 from profsuite.exporters.units import duration, percent
 
+ABOUT: Final = "critical-path-and-what-if"
 SCALES: Final = {
     "gemm": "matrix multiplications",
     "attention": "attention",
@@ -66,15 +67,19 @@ def whatif(view: View) -> Any:
                 html.Div(sliders, className="sliders"),
                 html.Div(toggles, className="toggles"),
                 html.P(id="whatif-outcome", className="verdict", role="status"),
-                about="critical-path-and-what-if",
+                about=ABOUT,
             ),
             html.Div(
-                [figure(path_figure(view.report), ""), figure(saving_figure(view.report), "Nothing would be saved.")],
+                [
+                    figure(path_figure(view.report), "Nothing is on the path.", about=ABOUT),
+                    figure(saving_figure(view.report), "Nothing would be saved.", about=ABOUT),
+                ],
                 className="charts",
             ),
             section(
                 "What removing each obstacle would save",
                 table("whatif", columns, rows, "No single obstacle's removal would shorten this recording."),
+                about=ABOUT,
             ),
         ]
     )
@@ -82,7 +87,7 @@ def whatif(view: View) -> Any:
 
 def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:
     """What a replay with these changes predicts, in a sentence; kinds of work that are not there change nothing."""
-    graph = session.analysis.graph
+    graph = session.graph
     if graph is None:
         return "Nothing to replay."
     present = []

@@ -19,34 +19,67 @@ from profsuite.exporters.figures.figure import Figure
 
 HINT: Final = "Interactive figures need plotly: pip install 'profsuite[html]'."
 
-DRAW: Final = """\
+TABLE: Final = """\
+/* The data of a figure (data and layout as plotly.js takes them) as the text of a CSV file. */
+window.figureTable = (data, layout) => {
+  const plain = text =>
+    text.replaceAll("<br>", " ").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+  const cell = value => {
+    const text = typeof value === "string" ? plain(value) : String(value ?? "");
+    // What a spreadsheet could take for a formula is text.
+    const safe = typeof value === "string" && /^[=+@-]/.test(text) ? `'${text}` : text;
+    return `"${safe.replaceAll('"', '""')}"`;
+  };
+  const title = axis => layout[axis]?.title?.text ?? axis;
+  const across = data[0].orientation === "h", along = across ? "y" : "x", value = across ? "x" : "y";
+  const rows = () => {
+    if (data[0].type === "heatmap") {
+      const {x, y, z} = data[0];
+      return [[`${title("yaxis")} \\\\ ${title("xaxis")}`, ...x], ...z.map((row, i) => [y[i], ...row])];
+    }
+    if (data.some(trace => trace.base)) {
+      return [["series", "name", `from, ${title("xaxis")}`, "length"], ...data.flatMap(trace =>
+        Array.from(trace.y, (name, i) => [trace.name, trace.customdata?.[i] ?? name, trace.base[i], trace.x[i]]))];
+    }
+    if (data[0].type === "bar") {
+      const names = data[0].customdata ?? data[0][along];
+      return [["", ...data.map(trace => trace.name)],
+        ...Array.from(names, (name, i) => [name, ...data.map(trace => trace[value][i])])];
+    }
+    const named = data.some(trace => trace.customdata);
+    return [["series", title("xaxis"), title("yaxis"), ...(named ? ["name"] : [])], ...data.flatMap(trace =>
+      Array.from(trace.x, (x, i) => [trace.name, x, trace.y[i], ...(named ? [trace.customdata?.[i]] : [])]))];
+  };
+  return rows().map(row => row.map(cell).join(",")).join("\\n") + "\\n";
+};
+"""
+
+DRAW: Final = f"""\
+{TABLE}\
 const style = getComputedStyle(document.documentElement);
 const ink = style.getPropertyValue("--ink").trim(), line = style.getPropertyValue("--line").trim();
-const rows = figure => {
-  const cell = value => '"' + String(value ?? "").replaceAll('"', '""') + '"';
-  const across = figure.data[0].orientation === "h";
-  const names = figure.data[0].customdata ?? figure.data[0][across ? "y" : "x"];
-  const table = [["", ...figure.data.map(trace => trace.name)],
-    ...names.map((name, i) => [name, ...figure.data.map(trace => trace[across ? "x" : "y"][i])])];
-  return table.map(row => row.map(cell).join(",")).join("\\n") + "\\n";
-};
-const download = figure => {
+const download = figure => {{
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([rows(figure)], {type: "text/csv"}));
+  link.href = URL.createObjectURL(new Blob([window.figureTable(figure.data, figure.layout)], {{type: "text/csv"}}));
   link.download = "figure.csv";
   link.click();
-};
-for (const place of document.querySelectorAll("div.plot")) {
+}};
+for (const place of document.querySelectorAll("div.plot")) {{
   const figure = JSON.parse(place.nextElementSibling.textContent);
-  const axis = {gridcolor: line, zerolinecolor: line};
-  const layout = {font: {color: ink, family: "system-ui, sans-serif", size: 13}, paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)", margin: {l: 60, r: 20, t: 30, b: 50}, legend: {orientation: "h", y: 1.12},
-    ...figure.layout, xaxis: {...axis, ...figure.layout.xaxis}, yaxis: {...axis, ...figure.layout.yaxis}};
-  Plotly.newPlot(place, figure.data, layout, {responsive: true, displaylogo: false,
-    toImageButtonOptions: {format: "svg", filename: "figure"},
-    modeBarButtonsToAdd: [{name: "csv", title: "Download the data as CSV", icon: Plotly.Icons.disk,
-      click: () => download(figure)}]});
-}
+  const axis = {{gridcolor: line, zerolinecolor: line}};
+  const layout = {{font: {{color: ink, family: "system-ui, sans-serif", size: 13}}, paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)", margin: {{l: 60, r: 20, t: 30, b: 50}},
+    legend: {{orientation: "h", x: 0, y: 1, yanchor: "bottom"}},
+    ...figure.layout, xaxis: {{...axis, ...figure.layout.xaxis}}, yaxis: {{...axis, ...figure.layout.yaxis}}}};
+  const save = (format, plot) => Plotly.downloadImage(plot,
+    {{format, filename: "figure", width: plot.clientWidth, height: plot.clientHeight}});
+  Plotly.newPlot(place, figure.data, layout, {{responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["toImage"],
+    modeBarButtonsToAdd: [
+      ...["png", "svg"].map((format, n) => ({{name: format, title: `Download the picture as ${{format.toUpperCase()}}`,
+        icon: n ? Plotly.Icons.pencil : Plotly.Icons.camera, click: plot => save(format, plot)}})),
+      {{name: "csv", title: "Download the data as CSV", icon: Plotly.Icons.disk, click: () => download(figure)}}]}});
+}}
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,33 @@ def test_a_generated_job_is_what_its_simulation_says(tmp_path, layout):
             for stream in set(work.streams.tolist())
         }
         assert busy == truth["busy_ns_by_stream"]
+
+
+def test_stretches_of_the_window_sum_to_it(job):
+    job.kernel(0, 100).kernel(140, 60, name="ncclDevKernel_AllReduce", stream=20).memcpy(190, 30, stream=9)
+    job.kernel(233, 7)
+    (row,) = breakdown(job.trace())
+    found = row.over_time
+    assert found.edges_ns == tuple(range(0, 240_001, 2000))  # 240 us in 120 stretches
+    assert found.compute_ns[:51] == (*[2000] * 50, 0)
+    assert found.compute_ns[116:] == (1000, 2000, 2000, 2000)
+    assert found.exposed_memcpy_ns[99:112] == (0, *[2000] * 10, 0, 0)
+    for part in ("compute_ns", "exposed_comm_ns", "exposed_memcpy_ns"):
+        assert sum(getattr(found, part)) == getattr(row.shares, part)
+
+
+def test_a_window_shorter_than_its_stretches_has_fewer(job):
+    job.slice("kernel", "gemm", 0.001, 0.003, 7, 0, device=0, stream=7)
+    (row,) = breakdown(job.trace())
+    assert row.over_time.compute_ns == (1, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["v100_resnet50_workers0.json.gz", "mi300_vllm_decode_graph.json.gz"])
+def test_stretches_of_real_files_sum_to_the_window(real_trace, name):
+    for row in breakdown(real_trace(name)):
+        found, edges = row.over_time, row.over_time.edges_ns
+        lengths = [b - a for a, b in pairwise(edges)]
+        assert max(lengths) - min(lengths) <= 1
+        assert edges[-1] - edges[0] == row.shares.window_ns
+        for part in ("compute_ns", "exposed_comm_ns", "exposed_memcpy_ns"):
+            assert sum(getattr(found, part)) == getattr(row.shares, part)

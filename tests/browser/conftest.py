@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -36,3 +40,57 @@ def page(browser):
     yield opened
     context.close()
     assert faults == []
+
+
+class Dashboard:
+    """A running dashboard: its ``address``, and ``keys`` from names of files to the keys in addresses."""
+
+    def __init__(self, address, keys):
+        self.address, self.keys = address, keys
+
+    def open(self, page, name, which="overview", query=""):
+        """Open a page of a file and wait until it is all there."""
+        page.goto(f"{self.address}/{self.keys[name]}/{which}{query}")
+        page.wait_for_selector(f"#content.page-{which}", timeout=120_000)
+        self.settle(page)
+
+    @staticmethod
+    def until(page, condition, timeout=60_000):
+        """Wait for a condition.  Playwright's own waiting takes eval, which the page's policy forbids."""
+        for _ in range(timeout // 50):
+            if page.evaluate(condition):
+                return
+            page.wait_for_timeout(50)
+        raise AssertionError(f"never: {condition}")
+
+    def settle(self, page):
+        """Wait for the tables and figures of a page."""
+        self.until(page, "[...document.querySelectorAll('.grid')].every(g => g.querySelector('[role=columnheader]'))")
+        self.until(page, "[...document.querySelectorAll('.dash-graph')].every(g => g.querySelector('.main-svg'))")
+
+
+@pytest.fixture(scope="session")
+def serve_dashboard(tmp_path_factory):
+    """A function from files to a ``Dashboard`` that shows them."""
+    pytest.importorskip("dash", reason="the dashboard is not installed: pip install 'profsuite[dashboard]'")
+    from profsuite.dashboard.catalog import Catalog
+
+    started = []
+
+    def serve(roots):
+        command = [sys.executable, "-c", "from profsuite.cli import main; main()", "dashboard", *map(str, roots)]
+        cache = tmp_path_factory.mktemp("cache")
+        process = subprocess.Popen(
+            [*command, "--no-browser", "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PROFSUITE_CACHE": str(cache)},
+        )
+        started.append(process)
+        address = re.search(r"http://\S+?(?=/ )", process.stdout.readline())[0]
+        return Dashboard(address, {entry.name: entry.key for entry in Catalog(list(roots)).entries.values()})
+
+    yield serve
+    for process in started:
+        process.terminate()
+        process.communicate(timeout=30)

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(not figures.is_available(), reason="plotly is no
 
 
 def report(tmp_path, *args):
-    """A page written by ``profsuite analyze``."""
+    """A page written by ``profsuite report``."""
     path = tmp_path / "report.html"
-    outcome = CliRunner().invoke(app, ["analyze", *map(str, args), "--format", "html", "--output", str(path)])
+    outcome = CliRunner().invoke(app, ["report", *map(str, args), "--html", str(path)])
     assert outcome.exit_code == 0, outcome.output
     return path
 
@@ -42,6 +42,28 @@ def test_every_figure_is_drawn(page, tmp_path, name):
         assert box["height"] > 100
     # Wide tables scroll within themselves, the page does not.
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here: ../shared/traces")
+def test_every_figure_is_saved(page, tmp_path):
+    draw(page, report(tmp_path, TRACES / "h100_qwen_0_5b.json.gz"))
+    titles = page.locator(".plot").evaluate_all("plots => plots.map(plot => plot.getAttribute('aria-label'))")
+    assert {title.split(":")[0] for title in titles} >= {
+        "Utilisation of device 0 over time", "Roofline", "Memory of CUDA 0 over time", "Top kernels", "Top ops",
+    }  # fmt: skip
+    for plot in page.locator(".plot").all():
+        plot.hover()
+        for words, start in (("picture as PNG", b"\x89PNG"), ("picture as SVG", b"<svg"), ("data as CSV", b'"')):
+            with page.expect_download() as download:
+                plot.locator(f"[data-title='Download the {words}']").click()
+            assert Path(download.value.path()).read_bytes().startswith(start)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here: ../shared/traces")
+def test_a_job_has_its_ranks_over_time(page, tmp_path):
+    draw(page, report(tmp_path, TRACES / "dlrm_8ranks", "--only", "verdict,findings"))
+    heat = page.locator(".plot[aria-label^='In collectives, by rank and time']")
+    assert heat.evaluate("plot => plot.data[0].z.length") == 8
 
 
 @pytest.fixture
@@ -67,7 +89,7 @@ def test_names_are_inert(page, tmp_path, hostile):
 
 def test_the_data_of_a_figure_is_its_csv(page, tmp_path, hostile):
     draw(page, report(tmp_path, hostile))
-    plot = page.locator(".plot").last
+    plot = page.locator(".plot[aria-label='Top kernels']")
     plot.hover()
     with page.expect_download() as download:
         plot.locator("[data-title='Download the data as CSV']").click()

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
 from profsuite.analyzers.host_calls import host_classes
-from profsuite.dashboard.alive import Alive, alive_at
+from profsuite.dashboard.alive import alive_at
 
 
 def event(ts, address, size, device_type=1, device=0, tid=1):
@@ -40,14 +40,24 @@ def test_moments(trace, ts, count, size):
     assert alive(trace, ts)[:2] == (count, size)
 
 
+def said(one):
+    return one.bytes, one.op, one.start_ns, one.end_ns
+
+
 def test_what_is_said_of_each(trace):
-    assert alive(trace, 9)[2] == (
-        Alive(300, "aten::empty", 8000, None),
-        Alive(100, "aten::empty", 6000, 20_000),
-        Alive(50, None, None, 21_000),
-    )
+    assert [said(one) for one in alive(trace, 9)[2]] == [
+        (300, "aten::empty", 8000, None),
+        (100, "aten::empty", 6000, 20_000),
+        (50, None, None, 21_000),
+    ]
     assert len(alive(trace, 9, top=1)[2]) == 1
-    assert alive(trace, 40)[2][1] == Alive(40, None, 30_000, None)
+    assert said(alive(trace, 40)[2][1]) == (40, None, 30_000, None)
+
+
+def test_categories_sum_to_the_whole(trace):
+    found = alive_at(trace, host_classes(trace), "CUDA", 0, 9000)
+    assert sum(share.bytes for share in found.by_category) == found.num_bytes == 450
+    assert sum(share.count for share in found.by_category) == 3
 
 
 def test_another_device(trace):

@@ -16,7 +16,11 @@ PAGES = Path(__file__).parents[2] / "dashboard" / "pages"
 
 def test_every_link_arrives():
     page = definitions.page()
-    wanted = {name for file in PAGES.glob("*.py") for name in re.findall(r'about="([^"]+)"', file.read_text("utf-8"))}
+    wanted = {
+        name
+        for file in PAGES.glob("*.py")
+        for name in re.findall(r'(?:about=|(?:ABOUT|TIME): Final = )"([^"]+)"', file.read_text("utf-8"))
+    }
     assert {"findings", "kernels", "ops"} <= wanted
     assert wanted <= set(re.findall(r'<h\d id="([^"]+)"', page))
 

@@ -17,8 +17,8 @@ from profsuite import __version__
 from profsuite.errors import ProfsuiteError
 
 COMMANDS = (
-    "record", "analyze", "memory", "whatif", "diff", "check", "hang", "dashboard", "info", "convert", "query", "doctor",
-    "completion",
+    "record", "analyze", "report", "memory", "whatif", "diff", "check", "hang", "dashboard", "info", "convert", "query",
+    "doctor", "completion",
 )  # fmt: skip
 """Every command; each lives in the module of its name, as the attribute ``command``."""
 
@@ -31,7 +31,7 @@ GRACE_SECONDS = 1.0
 EPILOG = """\b
 Examples:
   profsuite analyze trace.json.gz
-  profsuite analyze run_folder/ --format html --output report.html
+  profsuite report run_folder/ --html report.html
   profsuite diff before.json.gz after.json.gz
   profsuite query "SELECT name, sum(dur) FROM slice GROUP BY 1 ORDER BY 2 DESC LIMIT 10" trace.json
 

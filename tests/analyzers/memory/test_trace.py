@@ -239,3 +239,32 @@ def test_points_keep_the_peak(job):
     assert max(point.allocated_bytes for point in device.timeline) == device.peak.allocated_bytes == 10**6 + 1777
     assert device.timeline[-1].allocated_bytes == device.end_bytes == 2999
     assert len(device.timeline) <= 400
+
+
+def test_categories_over_time_sum_to_the_level(job):
+    device = only(training(job).trace())
+    levels = [point.allocated_bytes for point in device.timeline]
+    assert levels == [64, 1064, 1564, 1064, 3064, 2064, 64, 0]
+    assert {curve.category: curve.bytes for curve in device.over_time} == {
+        "input": (64, 64, 64, 64, 64, 64, 64, 0),
+        "activation": (0, 1000, 1000, 1000, 1000, 0, 0, 0),
+        "temporary": (0, 0, 500, 0, 0, 0, 0, 0),
+        "unknown": (0, 0, 0, 0, 2000, 2000, 0, 0),
+    }
+
+
+def test_what_no_allocation_explains_is_unknown_over_time(job):
+    job.op("aten::empty", 0, 100)
+    job.memory(10, 100, 0x1, total=700, device=0).memory(20, -100, 0x1, total=600, device=0)
+    (device,) = trace_memory(job.trace()).devices
+    assert {curve.category: curve.bytes for curve in device.over_time} == {"temporary": (100, 0), "unknown": (600, 600)}
+
+
+def test_real_categories_sum_to_the_level(real_trace):
+    for name in ("h100_qwen_0_5b.json.gz", "v100_resnet50_workers0.json.gz"):
+        for device in trace_memory(real_trace(name)).devices:
+            sums = np.sum([curve.bytes for curve in device.over_time], axis=0)
+            assert (sums >= [point.allocated_bytes for point in device.timeline]).all()
+            at = [point.ts_ns for point in device.timeline].index(device.peak.ts_ns)
+            peak = {share.name: share.bytes for share in device.peak.by_category}
+            assert {c.category: c.bytes[at] for c in device.over_time if c.bytes[at]} == peak

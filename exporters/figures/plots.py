@@ -1,4 +1,4 @@
-"""Figures that only the dashboard has: curves over time, matrices, points; the others are the HTML report's."""
+"""Forms of figures: curves and areas over time, matrices, points."""
 
 from __future__ import annotations
 
@@ -43,26 +43,68 @@ def curves(title: str, found: Sequence[Curve], x_title: str, y_title: str, heigh
     return Figure(title, tuple(data), layout, height)
 
 
-def matrix(
-    title: str, names: Sequence[str], values: Sequence[Sequence[float]], unit: str, axes: tuple[str, str]
+def areas(
+    title: str,
+    x: Sequence[float],
+    parts: Sequence[tuple[str, str, Sequence[float]]],
+    axes: tuple[str, str],
+    height: int = 300,
 ) -> Figure:
-    """A square matrix by colour; ``axes`` says what a column and what a row is."""
-    shown = [text(name) for name in names]
+    """Parts (name, colour, height at each ``x``) on top of each other; each holds its height until the next ``x``."""
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "stackgroup": "parts",
+            "name": text(name),
+            "x": list(x),
+            "y": list(values),
+            "line": {"shape": "hv", "color": color, "width": 0.5},
+            "fillcolor": color,
+            "hovertemplate": f"{text(name)}: %{{y:,.6~f}} {text(axes[1])}<extra></extra>",
+        }
+        for name, color, values in parts
+    ]
+    layout = {
+        "xaxis": {"title": {"text": text(axes[0])}},
+        "yaxis": {"title": {"text": text(axes[1])}, "rangemode": "tozero"},
+        "showlegend": True,
+        "hovermode": "x unified",
+    }
+    return Figure(title, tuple(data), layout, height)
+
+
+def matrix(
+    title: str,
+    names: tuple[Sequence[str], Sequence[float | str]],
+    values: Sequence[Sequence[float]],
+    unit: str,
+    axes: tuple[str, str],
+    height: int | None = None,
+) -> Figure:
+    """A matrix by colour; ``names`` are of its rows and of its columns (numbers where the axis is one of numbers).
+
+    ``axes`` says what a row and what a column is.
+    """
+    down, across = [text(name) for name in names[0]], names[1]
+    of_numbers = all(isinstance(each, float) for each in across)
+    place = f"{text(axes[0])} %{{y}}, {text(axes[1])} %{{x{':,.6~f' if of_numbers else ''}}}"
     data = {
         "type": "heatmap",
-        "x": shown,
-        "y": shown,
+        "x": [each if isinstance(each, float) else text(each) for each in across],
+        "y": down,
         "z": [list(row) for row in values],
         # Of one hue, from light to dark, so that it reads without colour too.
         "colorscale": [[0, "#f2f6fa"], [0.5, SKY], [1, "#003a5c"]],
+        "zmin": 0,
         "colorbar": {"title": {"text": unit}},
-        "hovertemplate": f"{text(axes[0])} %{{x}}, {text(axes[1])} %{{y}}: %{{z:,.6~f}} {unit}<extra></extra>",
+        "hovertemplate": f"{place}: %{{z:,.6~f}} {unit}<extra></extra>",
     }
     layout = {
-        "xaxis": {"title": {"text": text(axes[0])}, "type": "category"},
-        "yaxis": {"title": {"text": text(axes[1])}, "type": "category", "autorange": "reversed"},
+        "xaxis": {"title": {"text": text(axes[1])}} | ({} if of_numbers else {"type": "category"}),
+        "yaxis": {"title": {"text": text(axes[0])}, "type": "category", "autorange": "reversed"},
     }
-    return Figure(title, (data,), layout, height=max(300, 120 + 24 * len(names)))
+    return Figure(title, (data,), layout, height=height or max(300, 120 + 24 * len(down)))
 
 
 @dataclass(frozen=True, slots=True)
