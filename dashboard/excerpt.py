@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from profsuite.exporters.formats import format_called
+from profsuite.exporters.rows import Rendering
 from profsuite.exporters.source import source_of
-from profsuite.exporters.target import Target
+from profsuite.exporters.target import Sink, Target
 from profsuite.trace.select import cut
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ class Stream(Target):
         self._given_up = Event()
 
     @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
+    def open(self) -> Iterator[Sink]:
         """Something to write to; it raises ``BrokenPipeError`` where nobody reads any more."""
-        yield cast("IO[bytes]", self)
+        yield cast("Sink", self)
 
-    def write(self, data: Any) -> int:
-        """Hand bytes over; waits while the reader is behind."""
-        self._put(bytes(data))
-        return len(data)
+    def write(self, data: Any) -> None:
+        """Hand bytes, or rows as bytes, over; waits while the reader is behind."""
+        for piece in data.pieces() if isinstance(data, Rendering) else (data,):
+            self._put(bytes(piece))
 
     def _put(self, block: bytes | None) -> None:
         while not self._given_up.is_set():

@@ -41,7 +41,7 @@ EXAMPLES = examples(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes that read ranks; by default the cores."
 )
 @click.pass_context
-def command(ctx: click.Context, paths: Sequence[str], output: str, **options: Any) -> None:
+def command(ctx: click.Context, /, paths: Sequence[str], output: str, **options: Any) -> None:
     """Write the report on a job as one HTML file, with the dashboard's figures in it.
 
     It loads nothing from elsewhere and opens without a server.  PATH is what profsuite analyze takes; this is
