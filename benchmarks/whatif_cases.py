@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -27,10 +29,15 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a pattern of an edit names, alone: one call before the change, one after it."""
+    """What a pattern of an edit names, alone: one call before the change, one after it.
+
+    ``prepare_before`` and ``prepare_after`` come before each call, and are not timed.
+    """
 
     before: Step
     after: Step
+    prepare_before: Step | None = None
+    prepare_after: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +267,36 @@ def loader_worker() -> Change:
 
     def step_of(batches: Iterator[Tensor]) -> Step:
         def step() -> None:
-            batch = next(batches)
-            optimizer.zero_grad()
-            model(batch).square().mean().backward()
-            optimizer.step()
+            use(next(batches))
 
         return step
 
+    def use(batch: Tensor) -> None:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    def loaders() -> list[Iterator[Tensor]]:
+        return [iter(DataLoader(Images(), batch_size=32, **option)) for option in options]
+
+    image = torch.rand(32, 3, 64, 64)
+    used = []
+    for _ in range(10):
+        start = perf_counter_ns()
+        use(image)
+        used.append(perf_counter_ns() - start)
+    rest = statistics.median(used)
+
+    def meanwhile() -> None:
+        """As long as the rest of a step takes, the main thread keeps its core."""
+        until = perf_counter_ns() + rest
+        while perf_counter_ns() < until:
+            pass
+
+    alone = [functools.partial(next, batches) for batches in loaders()]
     return Change(
-        *(step_of(iter(DataLoader(Images(), batch_size=32, **option))) for option in options),
-        flags={"no_input_wait": True},
+        *map(step_of, loaders()),
+        parts={"input": Part(alone[0], alone[1], prepare_after=meanwhile)},
         crowded=True,
     )
 
@@ -299,23 +326,27 @@ def wide() -> nn.Module:
 
 
 def gradients_to_none() -> Change:
-    """zero_grad(set_to_none=False) becomes True: no filling of 20 MB with zeros, no adding to them."""
+    """zero_grad(set_to_none=False) becomes True: 20 MB are not filled with zeros and added to, but made anew."""
     models = twice(wide)
     inputs = torch.randn(16, 640)
     steps = [
         training(m, torch.optim.SGD(m.parameters(), 1e-4), inputs, keep=keep)
         for m, keep in zip(models, (True, False), strict=True)
     ]
-    alone = with_gradients(wide())
-    zeros = torch.optim.SGD(alone.parameters(), 1e-4)
+    kept, dropped = with_gradients(wide()), wide()
+    kinds = [torch.optim.SGD(module.parameters(), 1e-4) for module in (kept, dropped)]
+    zero_grad = [functools.partial(o.zero_grad, set_to_none=none) for o, none in zip(kinds, (False, True), strict=True)]
+    # Given as they are, so that the one adds them up and the other has to copy them into memory of its own: in training
+    # the op before writes there.
+    given = [torch.full_like(parameter, 1e-4) for parameter in kept.parameters()]
+    accumulate = [
+        functools.partial(torch.autograd.backward, list(module.parameters()), given) for module in (kept, dropped)
+    ]
     return Change(
         *steps,
-        removed=("host:torch::autograd::AccumulateGrad",),
         parts={
-            "host:Optimizer.zero_grad#SGD.zero_grad": Part(
-                lambda: zeros.zero_grad(set_to_none=False),
-                torch.optim.SGD(wide().parameters(), 1e-4).zero_grad,
-            )
+            "host:torch::autograd::AccumulateGrad": Part(*accumulate, *zero_grad),
+            "host:Optimizer.zero_grad#SGD.zero_grad": Part(*zero_grad, *accumulate),
         },
     )
 
@@ -358,7 +389,7 @@ def no_conversions() -> Change:
     inputs = torch.randn(1024, 128)
     models = [Converting(convert) for convert in (True, False)]
     return Change(
-        *(training(m, torch.optim.SGD(m.parameters(), 1e-3), inputs) for m in models), removed=("host:aten::_to_copy",)
+        *(training(m, torch.optim.SGD(m.parameters(), 1e-3), inputs) for m in models), removed=("both:aten::to",)
     )
 
 
@@ -399,13 +430,15 @@ def no_metric_reduction() -> Change:
     metric = torch.zeros(250_000)
 
     def reduce() -> float:
-        dist.all_reduce(metric, async_op=True).wait()
-        return metric[0].item()
+        with profsuite.annotate("metric"):
+            dist.all_reduce(metric, async_op=True).wait()
+            return metric[0].item()
 
     optimizers = [torch.optim.SGD(m.parameters(), 1e-3, foreach=True) for m in models]
     return Change(
         training(models[0], optimizers[0], inputs, last=reduce),
         training(models[1], optimizers[1], inputs),
+        removed=("host:metric",),
         flags={"no_comm": True},
         crowded=True,
     )

@@ -12,7 +12,8 @@ from msgspec import Struct
 from profsuite.analyzers.device_work import COMM
 from profsuite.analyzers.host_calls import CLASSES, INPUT, LAUNCH, OP, PYTHON, UNRECORDED, communicates
 from profsuite.analyzers.kernel_families import FAMILIES, family
-from profsuite.analyzers.whatif.parts import DEPENDENCY, LAUNCHED, SYNCED
+from profsuite.analyzers.whatif.beside import taken_share, time_beside
+from profsuite.analyzers.whatif.parts import DEPENDENCY, FORK, JOIN, LAUNCHED, SYNCED
 from profsuite.trace.classes import WORK_KINDS
 from profsuite.trace.dag import earliest
 from profsuite.trace.intervals import covered, covered_before, merge
@@ -175,6 +176,7 @@ class _Applied:
         self.factor = np.ones(len(self.work))
         self.by_class = np.ones(len(CLASSES))
         self.by_slice: list[tuple[NDArray[np.int64], float]] = []
+        self.host_comm = 1.0
 
     def edited(self) -> Edited:
         graph, edit = self.graph, self.edit
@@ -184,6 +186,7 @@ class _Applied:
         if edit.no_comm:
             self.factor[kind == COMM] = 0
             self.by_slice.append((self._host_comm(), 0.0))
+            self.host_comm = 0.0
         if edit.no_launch_overhead:
             self.by_class[LAUNCH] = 0
         if edit.no_input_wait:
@@ -195,6 +198,8 @@ class _Applied:
         weight = graph.weight.copy()
         if (self.by_class != 1).any() or self.by_slice or self.cost_ns:
             self._scale_threads(weight)
+        if self.host_comm != 1:
+            self._scale_beside_comm(weight)
         if edit.no_launch_overhead or edit.graphs:
             # What a launch does not explain is not its overhead.
             launched = graph.edge == LAUNCHED
@@ -223,6 +228,7 @@ class _Applied:
             rows = np.empty(0, np.int64) if is_word else self._host_rows(name)
             if pattern == "comm":
                 rows = self._host_comm()
+                self.host_comm *= 1.0 if here.any() else factor
         if here.any():
             self.factor[here] *= factor
             return
@@ -278,6 +284,26 @@ class _Applied:
         """Collectives as the host sees them: on CPU jobs they run there."""
         rows = np.flatnonzero(communicates(self.trace)[self.trace.array("slice", "name")])
         return rows[self.analysis.timelines.classes[rows] > 0]
+
+    def _scale_beside_comm(self, weight: NDArray[np.int64]) -> None:
+        """What collectives on other threads cost beside their spans: the hand-over, and the main thread's time."""
+        graph = self.graph
+        rows = self._host_comm()
+        is_comm = np.zeros(self.trace.num_rows("slice") + 1, bool)  # one more: of nodes without a slice
+        is_comm[rows] = True
+        given = (graph.edge == FORK) & is_comm[graph.slice_id[graph.target]]
+        awaited = (graph.edge == JOIN) & is_comm[graph.slice_id[graph.source]]
+        weight[given | awaited] = _scaled(weight[given | awaited], self.host_comm)
+        main = graph.main
+        if main is None or not given.any():
+            return
+        beside = np.unique(graph.slice_id[graph.target[given]])
+        share = taken_share(self.analysis, beside, main)
+        edges = np.flatnonzero(graph.is_running & (graph.track[graph.target] == main))
+        if share:
+            took = time_beside(self.analysis, graph, beside, main, edges)
+            less = np.rint(took * (share * (1 - self.host_comm))).astype(np.int64)
+            weight[edges] = np.maximum(weight[edges] - less, np.minimum(weight[edges], 0))
 
     def _with_backward(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Host slices, and the backward ops of the forward ops inside them."""

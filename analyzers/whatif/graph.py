@@ -38,7 +38,8 @@ class Graph:
     Edge ``e`` of target ``i`` (``first[i] <= e < first[i + 1]``) comes from ``source[e]`` and takes ``weight[e]``, of
     which its kind (``edge[e]``, a code of ``EDGES``) leaves ``rest[e]`` unexplained; ``is_running`` marks the host
     edges whose weight is what the thread did meanwhile.  ``start`` and ``end`` are the nodes between which the job is
-    measured, ``steps`` the (start, end) nodes of each step on the main thread.
+    measured, ``steps`` the (start, end) nodes of each step on the main thread, whose track is ``main`` (null without
+    host threads).
     """
 
     origin_ns: int
@@ -57,6 +58,7 @@ class Graph:
     end: int
     steps: NDArray[np.int64]
     num_anchored: int
+    main: int | None
 
     @property
     def num_nodes(self) -> int:
@@ -178,6 +180,7 @@ def _sorted(
         end=int(place[-1]),
         steps=steps,
         num_anchored=len(loose),
+        main=machine.main,
     )
 
 
