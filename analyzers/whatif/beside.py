@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.analyzers.host_calls import OP, communicates
-from profsuite.analyzers.whatif.parts import ACTIVE
+from profsuite.analyzers.whatif.parts import IS_ACTIVE
 from profsuite.trace.intervals import covered, intersect, merge
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def time_beside(analysis: Analysis, graph: Graph, beside: Int64s, main: int, edg
     """For each of some edges of the main thread: how long it was at work while a collective ran, ns."""
     trace = analysis.trace
     line = analysis.timelines.threads[main]
-    busy = np.isin(line.code, ACTIVE)
+    busy = IS_ACTIVE[line.code]
     at_work = merge(line.time[:-1][busy], line.time[1:][busy])
     running = intersect(at_work, merge(trace.array("slice", "ts")[beside], trace.end[beside]))
     begin, end = (graph.time[side[edges]] + graph.origin_ns for side in (graph.source, graph.target))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from profsuite.analyzers.host_calls import OP, PYTHON, communicates
-from profsuite.analyzers.whatif.parts import ACTIVE
+from profsuite.analyzers.whatif.parts import IS_ACTIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +63,7 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     codes = trace.array("slice", "name")
     named = communicates(trace)[codes]
     # A thread with ops of its own is a backward thread, whose spans say when it calls collectives.
-    apart = [
-        thread for thread, line in machine.threads.items() if thread != main and not np.isin(line.code, ACTIVE).any()
-    ]
+    apart = [thread for thread, line in machine.threads.items() if thread != main and not IS_ACTIVE[line.code].any()]
     rows = np.flatnonzero(
         named & (machine.classes == PYTHON) & np.isin(machine.tracks, apart) & (machine.ends > machine.ts)
     )
@@ -76,7 +74,8 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     caller, called = np.full(len(rows), main, np.int64), _last_at_work(begin, at_work)
     calls = np.flatnonzero(named & (machine.classes == OP))
     words = trace.words("slice", "name")
-    kinds = np.array([_kind(word) for word in words] or [""])
+    told = zip(words, communicates(trace), strict=True)
+    kinds = np.array([_kind(word) if collective else "" for word, collective in told] or [""])
     for kind in np.unique(kinds[codes[rows]]).tolist():
         which = np.flatnonzero(kinds[codes[rows]] == kind)
         which = which[np.argsort(begin[which], kind="stable")]

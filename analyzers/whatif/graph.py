@@ -17,6 +17,7 @@ from profsuite.analyzers.host_calls import CLASSES
 from profsuite.analyzers.whatif.device_edges import device_edges
 from profsuite.analyzers.whatif.host_points import UNLIMITED, Points, host_points
 from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, Edges, Machine
+from profsuite.trace.ordering import sorted_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,24 +142,27 @@ def _sorted(
     edges: Edges,
 ) -> Graph:
     """Nodes in the order of time, edges by target; whatever is not explained exactly is anchored to the root."""
-    order = np.lexsort((rank, time))
+    order = sorted_by(time, rank)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     time, own = time[order], own[order]
     begin = time - own
     found = edges.arrays()
     found = found._replace(target=place[found.target], source=place[found.source])
-    found = found.at((found.source < found.target) & (time[found.source] + found.weight <= begin[found.target]))
+    early = time[found.source] + found.weight - begin[found.target]
+    kept = (found.source < found.target) & (early <= 0)
     exact = np.zeros(len(time), bool)
-    exact[found.target[time[found.source] + found.weight == begin[found.target]]] = True
+    exact[found.target[kept & (early == 0)]] = True
     exact[_ROOT] = True
     loose = np.flatnonzero(~exact)
-    anchors = Edges()
-    anchors.add(loose, np.zeros(len(loose), np.int64), begin[loose], ANCHOR, begin[loose])
-    anchors.extend(found)
-    found = anchors.arrays()
+    if len(loose):
+        anchors = Edges()
+        anchors.add(loose, np.zeros(len(loose), np.int64), begin[loose], ANCHOR, begin[loose])
+        anchors.extend(found)
+        found, kept = anchors.arrays(), np.concatenate([np.ones(len(loose), bool), kept])
     # By target; of equal edges the first decides, so those with a cause come before those without.
-    found = found.at(np.lexsort((found.kind, found.target)))
+    by_target = sorted_by(found.target, found.kind)
+    found = found.at(by_target if kept.all() else by_target[kept[by_target]])
     first = np.zeros(len(time) + 1, np.int64)
     np.cumsum(np.bincount(found.target, minlength=len(time)), out=first[1:])
     shift = 1 + machine.num_work
