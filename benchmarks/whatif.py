@@ -111,8 +111,8 @@ def factor(part: Any, count: int, crowded: bool) -> float:
             if prepare is not None:
                 prepare()
             waited, start = _waited_ns(), perf_counter_ns()
-            step()
-            took = perf_counter_ns() - start
+            said = step()
+            took = said if isinstance(said, int) else perf_counter_ns() - start
             if number >= SETTLE:
                 times[side].append(took)
                 if crowded or _waited_ns() - waited <= DISTURBED * took:
