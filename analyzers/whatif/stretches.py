@@ -119,7 +119,7 @@ class Stretches:
         self.length = np.diff(self.times)
         self.records: NDArray[np.float64] = np.zeros(len(self.length))
         if records_weight is not None:
-            count = np.bincount(number[: len(records_weight)], records_weight, len(self.times))[:-1]
+            count = np.bincount(number[: len(records_weight)], records_weight, len(self.times))[:-1].astype(np.float64)
             self.records = count * -np.expm1(-self.length / COLD_NS)
         since = self.times[:-1]
         stretch = np.clip(np.searchsorted(line.time, since, "right") - 1, 0, len(line.code) - 1)
