@@ -4,7 +4,8 @@
 Each change (whatif_cases.py) has fresh processes, pinned, one thread; a job of several ranks has one for each.  A round
 does all of it once, in this order: the changed part alone, before and after in turn, for the factor; a recording of the
 program before; its steps and those of the program after, without a profiler.  What is compared are medians over the
-rounds of all processes.  A whole run (no --case, no --quick) also writes whatif.json and whatif.txt.
+rounds of all processes.  A whole run (no --case, no --quick) also writes whatif.json, whatif.txt, and whatif.md: the
+table of docs/whatif.md.
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, An
     except ValueError:  # slower than recording explains
         bare = edited
     return {
+        "edit": edit_of(change),
         "factors": factors,
         "recorded_ms": edited.measured_ms_per_step,
         "marked_ms": None if steps.mean_ns is None else steps.mean_ns / 1e6,
@@ -183,6 +185,13 @@ def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, An
         "saving_ms": before.median - after.median,
         "waited": max(before.waited, after.waited),
     }
+
+
+def edit_of(change: Any) -> str:
+    """The edit as the command line has it, k for factors."""
+    flags = [f"--{name.replace('_', '-')}" for name in change.flags]
+    scales = [*(f"{pattern}=0" for pattern in change.removed), *(f"{pattern}=k" for pattern in change.parts)]
+    return " ".join([*flags, *scales])
 
 
 def task(name: str, rounds: int, count: int, folder: Path, rank: int, ranks: int) -> None:
@@ -244,6 +253,7 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     savings = [one["saving_ms"] for one in rounds]
     low, _, high = statistics.quantiles(savings, n=4) if len(savings) > 1 else (saving, saving, saving)
     return {
+        "edit": rounds[0]["edit"],
         "below_noise": low <= 0 <= high,
         "before_ms": middle("before_ms"),
         "after_ms": middle("after_ms"),
@@ -279,6 +289,31 @@ def line(name: str, row: dict[str, Any]) -> str:
         f"{row['replay_error_pct']:>7.2f} %{row['saving_ms']:>10.2f}{f'{low:.2f} to {high:.2f}':>16}"
         f"{row['predicted_ms']:>11.2f}{errors[0]:>9}{row['as_recorded_ms']:>13.2f}{errors[1]:>9}"
     )
+
+
+def markdown(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """The table of docs/whatif.md."""
+
+    def signed(value: float | None) -> str:
+        return "" if value is None else f"{value:+.0f} %".replace("-", "\u2212")
+
+    def number(value: float) -> str:
+        return f"{value:.2f}".replace("-", "\u2212")
+
+    lines = [
+        "| change | edit | k | before, ms | after | saving (quartiles) | predicted | error | as recorded | error |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        low, high = (number(value) for value in row["saving_quartiles_ms"])
+        factors = ", ".join(f"{value:.2f}" for value in row["factors"].values())
+        cells = [
+            name, f"`{row['edit']}`", factors, number(row["before_ms"]), number(row["after_ms"]),
+            f"{number(row['saving_ms'])} ({low} to {high})", number(row["predicted_ms"]), signed(row["error_pct"]),
+            number(row["as_recorded_ms"]), signed(row["as_recorded_error_pct"]),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def totals(rows: dict[str, dict[str, Any]]) -> list[str]:
@@ -353,6 +388,7 @@ def main() -> int:
         }  # fmt: skip
         output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         output.with_suffix(".txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        output.with_suffix(".md").write_text("\n".join(markdown(rows)) + "\n", encoding="utf-8")
     return 0
 
 

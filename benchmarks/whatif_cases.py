@@ -351,11 +351,15 @@ def gradients_to_none() -> Change:
     kept, dropped = with_gradients(wide()), wide()
     kinds = [torch.optim.SGD(module.parameters(), 1e-4) for module in (kept, dropped)]
     zero_grad = [functools.partial(o.zero_grad, set_to_none=none) for o, none in zip(kinds, (False, True), strict=True)]
-    # Given as they are, so that the one adds them up and the other has to copy them into memory of its own: in training
-    # the op before writes there.
-    given = [torch.full_like(parameter, 1e-4) for parameter in kept.parameters()]
+    # One for each shape: in training, too, they come one after the other in the same memory.  They are given as they are,
+    # so the one adds them up, and the other has to copy them into memory of its own, where in training the op before
+    # writes.
+    given = {parameter.shape: torch.full_like(parameter, 1e-4) for parameter in kept.parameters()}
     accumulate = [
-        functools.partial(torch.autograd.backward, list(module.parameters()), given) for module in (kept, dropped)
+        functools.partial(
+            torch.autograd.backward, list(module.parameters()), [given[p.shape] for p in module.parameters()]
+        )
+        for module in (kept, dropped)
     ]
     return Change(
         *steps,
