@@ -341,31 +341,23 @@ def wide() -> nn.Module:
 
 
 def gradients_to_none() -> Change:
-    """zero_grad(set_to_none=False) becomes True: 20 MB are not filled with zeros and added to, but made anew."""
+    """zero_grad(set_to_none=False) becomes True: no filling of 20 MB with zeros, no adding to them."""
     models = twice(wide)
     inputs = torch.randn(16, 640)
     steps = [
         training(m, torch.optim.SGD(m.parameters(), 1e-4), inputs, keep=keep)
         for m, keep in zip(models, (True, False), strict=True)
     ]
-    kept, dropped = with_gradients(wide()), wide()
-    kinds = [torch.optim.SGD(module.parameters(), 1e-4) for module in (kept, dropped)]
-    zero_grad = [functools.partial(o.zero_grad, set_to_none=none) for o, none in zip(kinds, (False, True), strict=True)]
-    # One for each shape: in training, too, they come one after the other in the same memory.  They are given as they are,
-    # so the one adds them up, and the other has to copy them into memory of its own, where in training the op before
-    # writes.
-    given = {parameter.shape: torch.full_like(parameter, 1e-4) for parameter in kept.parameters()}
-    accumulate = [
-        functools.partial(
-            torch.autograd.backward, list(module.parameters()), [given[p.shape] for p in module.parameters()]
-        )
-        for module in (kept, dropped)
-    ]
+    alone = with_gradients(wide())
+    zeros = torch.optim.SGD(alone.parameters(), 1e-4)
     return Change(
         *steps,
+        removed=("host:torch::autograd::AccumulateGrad",),
         parts={
-            "host:torch::autograd::AccumulateGrad": Part(*accumulate, *zero_grad),
-            "host:Optimizer.zero_grad#SGD.zero_grad": Part(*zero_grad, *accumulate),
+            "host:Optimizer.zero_grad#SGD.zero_grad": Part(
+                lambda: zeros.zero_grad(set_to_none=False),
+                torch.optim.SGD(wide().parameters(), 1e-4).zero_grad,
+            )
         },
     )
 
