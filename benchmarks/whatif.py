@@ -104,13 +104,13 @@ def block(step: Callable[[], object], count: int, crowded: bool = False) -> Bloc
 
 def factor(part: Any, count: int, crowded: bool) -> float:
     """A part's time after over before, medians; the two in turn, so that both meet the same machine and cold caches."""
-    sides = ((part.prepare_before, part.before), (part.prepare_after, part.after))
+    sides = ((None, part.before), (part.meanwhile, part.after))
     times: tuple[list[float], list[float]] = ([], [])
     quiet: tuple[list[float], list[float]] = ([], [])
     for number in range(SETTLE + count * PART_STEPS):
-        for side, (prepare, step) in enumerate(sides):
-            if prepare is not None:
-                prepare()
+        for side, (meanwhile, step) in enumerate(sides):
+            if meanwhile is not None:
+                meanwhile()
             waited, start = _waited_ns(), perf_counter_ns()
             said = step()
             took = said if isinstance(said, int) else perf_counter_ns() - start

@@ -31,14 +31,13 @@ Step = Callable[[], object]
 class Part:
     """What a pattern of an edit names, alone: one call before the change, one after it.
 
-    ``prepare_before`` and ``prepare_after`` come before each call, and are not timed.  A call that returns an integer
-    says by itself how long it took, ns.
+    ``meanwhile`` comes before each call after the change, and is not timed.  A call that returns an integer says by
+    itself how long it took, ns.
     """
 
     before: Step
     after: Step
-    prepare_before: Step | None = None
-    prepare_after: Step | None = None
+    meanwhile: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +310,7 @@ def loader_worker() -> Change:
     alone = [functools.partial(next, batches) for batches in loaders()]
     return Change(
         *map(step_of, loaders()),
-        parts={"input": Part(alone[0], alone[1], prepare_after=meanwhile)},
+        parts={"input": Part(alone[0], alone[1], meanwhile=meanwhile)},
         crowded=True,
     )
 
