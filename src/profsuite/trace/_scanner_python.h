@@ -554,7 +554,7 @@ static int dag_buffers(PyObject *args, int with_bound, Py_buffer *b) {
         good = first[i + 1] >= first[i] && (size_t)first[i + 1] <= m;
         for (int64_t e = first[i]; good && e < first[i + 1]; e++) good = source[e] >= 0 && (size_t)source[e] < i;
     }
-    if (!good) PyErr_SetString(PyExc_ValueError, "no graph in topological order");
+    if (!good) PyErr_SetString(PyExc_ValueError, "no graph, or an edge that does not come from an earlier node");
     return good;
 }
 
@@ -602,6 +602,38 @@ static PyObject *py_dag_latest(PyObject *module, PyObject *args) {
     result = buffer_new((char *)finish, n * sizeof *finish);
 end:
     for (int i = 0; i < 5; i++) PyBuffer_Release(b + i);
+    return result;
+}
+
+static PyObject *py_dag_path(PyObject *module, PyObject *args) {
+    Py_buffer b[3] = {{0}};
+    PyObject *result = NULL;
+    long long begin, end;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*LL", b, b + 1, b + 2, &begin, &end)) goto end;
+    const int32_t *source = b[0].buf;
+    const int64_t *binding = b[1].buf;
+    size_t n = (size_t)b[1].len / 8;
+    int64_t m = (int64_t)(b[0].len / 4);
+    int good = b[2].len == b[1].len && end >= 0 && (size_t)end < n;
+    for (size_t i = 0; good && i < n; i++) {
+        int64_t edge = binding[i];
+        good = edge < m && (edge < 0 || (source[edge] >= 0 && (size_t)source[edge] < i));
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "no path in a graph");
+        goto end;
+    }
+    size_t count = dag_path(source, binding, b[2].buf, begin, end, NULL);
+    int64_t *nodes = malloc(count * sizeof *nodes);
+    if (!nodes) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    dag_path(source, binding, b[2].buf, begin, end, nodes);
+    result = buffer_new((char *)nodes, count * sizeof *nodes);
+end:
+    for (int i = 0; i < 3; i++) PyBuffer_Release(b + i);
     return result;
 }
 
@@ -901,6 +933,8 @@ static PyMethodDef module_methods[] = {
     {"dag_latest", py_dag_latest, METH_VARARGS,
      "dag_latest(first, source, weight, own, bound) -> finish Buffer; see dag.py."},
     {"snapshot", py_snapshot, METH_O, "snapshot(chunks) -> tables, or why not; see readers/snapshot.py."},
+    {"dag_path", py_dag_path, METH_VARARGS,
+     "dag_path(source, binding, finish, begin, end) -> nodes Buffer, from the end; see dag.py."},
     {"nest", py_nest, METH_VARARGS, "nest(track, ts, dur, leaf) -> (parent, depth, self) Buffers; see nesting.py."},
     {NULL, NULL, 0, NULL},
 };
