@@ -1,9 +1,9 @@
 """A child of window.py: one recording in a process of its own, and the most memory that the process ever had.
 
-    python benchmarks/peak.py nothing|export|events|profsuite FLAGS LAYERS STEPS FOLDER
+    python benchmarks/peak.py nothing|export|columns|events|profsuite FLAGS LAYERS STEPS FOLDER
 
-All record the same steps with the same flags: torch.profiler to its JSON, as its tutorials have it, or to its list of
-events; profsuite to its run folder and its tables.
+All record the same steps with the same flags: torch.profiler to its JSON, as its tutorials have it, to the tables that
+are read back from that, or to its list of events; profsuite to its run folder and its tables.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ def peak_bytes() -> int:
 def recording(how: str, flags: dict[str, bool], steps: int, folder: Path) -> Any:
     """What records ``steps`` steps after two others; None for nothing."""
     plan = {"wait": 1, "warmup": 1, "active": steps, "repeat": 1}
-    if how in ("export", "events"):
+    if how in ("export", "columns", "events"):
         import torch
 
         def ready(prof: Any) -> None:
-            if how == "export":
-                prof.export_chrome_trace(str(folder / "trace.json"))
-            else:
+            if how == "events":
                 prof.events()
+                return
+            prof.export_chrome_trace(str(folder / "trace.json"))
+            if how == "columns":
+                import profsuite
+
+                profsuite.load(folder / "trace.json", cache=False)
 
         return torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],

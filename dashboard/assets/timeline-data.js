@@ -3,6 +3,7 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
+  const {colorOf} = T;
 
   T.data = Base => class extends Base {
     api(path, query) {
@@ -52,8 +53,24 @@
         name: take(Int32Array), category: take(Int32Array),
         places: new Map(head.lanes.map((lane, i) => [lane, i])),
       };
+      this.tile.color = this.colorsOf(this.tile);
       this.draw();
       this.loadCounters();
+    }
+
+    /* The colour of each slice: found once a tile and name, not in every frame. */
+    colorsOf(tile) {
+      const known = new Map(), colors = new Uint8Array(tile.name.length);
+      for (let i = 0; i < colors.length; i++) {
+        const key = tile.category[i] * tile.names.length + tile.name[i];
+        let color = known.get(key);
+        if (color === undefined) {
+          color = colorOf(this.info.categories[tile.category[i]], tile.names[tile.name[i]]);
+          known.set(key, color);
+        }
+        colors[i] = color;
+      }
+      return colors;
     }
 
     async loadCounters() {

@@ -3,7 +3,7 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {COLORS, GAP, INK, LABEL, MINIMAP, ROW, RULER, THEMES, colorOf, short} = T;
+  const {COLORS, GAP, INK, LABEL, MINIMAP, ROW, RULER, THEMES, short} = T;
 
   T.drawing = Base => class extends Base {
     draw() {
@@ -67,7 +67,7 @@
           let w = (tile.to[i] - tile.from[i]) * scale;
           if (x + w < LABEL) continue;
           w = Math.max(w, 1);
-          const color = colorOf(this.info.categories[tile.category[i]], tile.names[tile.name[i]]);
+          const color = tile.color[i];
           let path = paths.get(color);
           if (!path) paths.set(color, path = []);
           path.push(x, w > 2 ? w - 0.5 : w);
@@ -91,22 +91,22 @@
       return drawn;
     }
 
-    /* As much of a name as fits a width, "" where that is next to nothing.  Measuring is slow: it is remembered. */
+    /* As much of a name as fits a width, "" where that is next to nothing.  Measuring is slow: each letter once. */
     fitting(c, name, width) {
-      const room = Math.floor(width / 4) * 4, key = `${room} ${name}`;
-      const known = this.fitted.get(key);
-      if (known !== undefined) return known;
-      const fits = length => c.measureText(length < name.length ? `${name.slice(0, length)}…` : name).width <= room;
-      let low = 0, high = Math.min(name.length, room); // no letter is narrower than a pixel
-      while (low < high) {
-        const middle = low + high + 1 >> 1;
-        if (fits(middle)) low = middle;
-        else high = middle - 1;
+      const dots = this.widthOf(c, "…");
+      let used = 0, length = 0;
+      for (let i = 0; i < name.length; i++) {
+        used += this.widthOf(c, name[i]);
+        if (used > width) return length < 2 ? "" : `${name.slice(0, length)}…`;
+        if (used + dots <= width) length = i + 1;
       }
-      const found = low === name.length ? name : low < 2 ? "" : `${name.slice(0, low)}…`;
-      if (this.fitted.size > 20000) this.fitted.clear();
-      this.fitted.set(key, found);
-      return found;
+      return name;
+    }
+
+    widthOf(c, letter) {
+      let width = this.letters.get(letter);
+      if (width === undefined) this.letters.set(letter, width = c.measureText(letter).width);
+      return width;
     }
 
     /* The selected slice and the matches of a search. */

@@ -31,7 +31,7 @@
       this.tile = null;
       this.counters = new Map();
       this.found = null;
-      this.fitted = new Map();
+      this.letters = new Map(); // widths
       this.frame = 0;
       this.asked = 0;
       this.build();
