@@ -54,7 +54,7 @@ def _segments(n: int, device: DeviceMemory, state: Fragmentation) -> Any:
         }
         for segment in state.segments
     ]
-    columns = [
+    columns: list[dict[str, Any]] = [
         {"field": "address", "headerName": "segment", "minWidth": 160},
         {"field": "kind", "headerName": "kind"},
         {"field": "pool", "headerName": "pool"},
