@@ -12,7 +12,7 @@ SCANNER := $(wildcard src/profsuite/trace/*.[ch])
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check
 PYTEST ?= $(BIN)/python -m pytest -n auto
 
-.PHONY: help demo test gpu-test test-lowest check format bench fuzz docs dist clean
+.PHONY: help demo test gpu-test test-lowest consumers check format bench fuzz docs dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -59,6 +59,14 @@ $(VENV)/.lowest: $(BIN)/python pyproject.toml setup.py
 		pytest pytest-xdist hypothesis jsonschema psutil
 	$(PIP) install -q --no-deps -e .
 	@touch $@
+
+# Each in an environment of its own, as their requirements exclude one another: pandas 2 and 3, old setuptools.
+consumers: ## install the tools that tests/exporters/consumers holds exported files against (600 MB)
+	@set -e; for what in "xprof xprof" "torch-tb-profiler torch-tb-profiler setuptools<80" "traceinsight traceinsight==0.6.1 pandas<3"; do \
+		set -- $$what; name=$$1; shift; \
+		$(PYTHON) -m venv build/consumers/$$name; \
+		build/consumers/$$name/bin/python -m pip --disable-pip-version-check install -q "$$@"; \
+	done
 
 # mypy knows no package-dir: show it the installed layout, as links.
 build/types: $(wildcard src/profsuite/*) $(PACKAGES)

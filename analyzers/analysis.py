@@ -170,8 +170,8 @@ class Analysis:
 
     @cached_property
     def graph(self) -> Graph | None:
-        """The dependency graph, for replays."""
-        return build(self)
+        """The dependency graph, for replays; null where the recording has no times (collapsed stacks)."""
+        return None if "no_times" in self.trace.words("health", "kind") else build(self)
 
     @cached_property
     def edge_times(self) -> NDArray[np.int64]:

@@ -87,7 +87,7 @@ def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
         key=lambda line: (
             -steps[line.track_id],
             -launches[line.track_id],
-            int(line.time[0] - line.time[-1]),
+            int(line.time[0]) - int(line.time[-1]),
             line.track_id,
         )
     )
@@ -130,8 +130,9 @@ def _steps(trace: Trace, line: Timeline) -> tuple[StepHostShares, ...]:
 
 
 def _shares(line: Timeline, start: NDArray[np.int64], end: NDArray[np.int64]) -> list[HostShares]:
-    windows = (end - start).tolist()
+    # Times lie within 2^63 of 0, so a time between two of them fits 64 bits only without a sign.
+    windows, shares = ((end - start).view(np.uint64), line.shares(start, end).view(np.uint64))
     return [
         HostShares(window_ns=window, **{f"{name}_ns": ns for name, ns in zip(CLASSES, row, strict=True)})
-        for window, row in zip(windows, line.shares(start, end).tolist(), strict=True)
+        for window, row in zip(windows.tolist(), shares.tolist(), strict=True)
     ]

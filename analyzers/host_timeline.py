@@ -48,7 +48,8 @@ class Timeline:
     def _locate(self, time: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """The stretch that each moment lies in, and how far into it."""
         stretch = np.clip(np.searchsorted(self.time, time, "right") - 1, 0, len(self.code) - 1)
-        return stretch, np.clip(time - self.time[stretch], 0, self.time[stretch + 1] - self.time[stretch])
+        since, until = self.time[stretch], self.time[stretch + 1]
+        return stretch, np.clip(time, since, until) - since
 
     def _until(self, code: int, stretch: NDArray[np.intp], into: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._before(code)[stretch] + np.where(self.code[stretch] == code, into, 0)

@@ -131,7 +131,7 @@ def speeds(runs: list[Run], source: Input) -> list[float]:
     return [source.num_bytes / 1e9 / run.said["seconds"] for run in runs]
 
 
-def ratio(what: str, above: Sequence[float], below: Sequence[float], need: Need) -> Row:
+def ratio(what: str, above: Sequence[float], below: Sequence[float], need: Need | None = None) -> Row:
     """The ratio of two medians."""
     return Row(what, "x", statistics.median(above) / statistics.median(below), (), need)
 
@@ -288,6 +288,46 @@ def critical_path(bench: Bench) -> list[Row]:
     return rows
 
 
+PAIRS = {
+    "breakdown and overlap": ("get_temporal_breakdown", "get_comm_comp_overlap"),
+    "kernels": ("get_gpu_kernel_breakdown",),
+    "idle": ("get_idle_time_breakdown",),
+    "critical path": ("critical_path",),
+}
+"""Questions, and the peer's analyses that answer them."""
+
+
+def analyses(bench: Bench) -> list[Row]:
+    """Five questions of one loaded trace, all in one process; the peer's path is of one step, ours of all.
+
+    Our device work and host timelines are built where a question first needs them; memory is of the whole process.
+    """
+    source = bench.inputs.plain(bench.sizes.analyze)
+    source.warm()
+    ours = bench.tasks("analyses", source)
+    found = {name: [run.said["stages"][name] for run in ours] for name in PAIRS}
+    total = [sum(run.said["stages"].values()) for run in ours]
+    one_step = [run.said["one_step"] for run in ours]
+    rows = [row(f"profsuite, {name}", "s", took) for name, took in found.items()]
+    rows += [
+        row("profsuite, the path of one step", "s", one_step),
+        row("profsuite, all", "s", total),
+        row("profsuite, peak memory", "MB", peaks(ours)),
+    ]
+    if theirs := bench.peer("analyses", source):
+        answers = {name: [sum(run.said["stages"][one] for one in PAIRS[name]) for run in theirs] for name in PAIRS}
+        every = [sum(took) for took in zip(*answers.values(), strict=True)]
+        rows += [row(f"traceinsight, {name}", "s", took) for name, took in answers.items()]
+        rows += [row("traceinsight, all", "s", every), row("traceinsight, peak memory", "MB", peaks(theirs))]
+        rows += [ratio(f"times faster, {name}", answers[name], found[name]) for name in PAIRS]
+        rows += [
+            ratio("times faster, the path of one step", answers["critical path"], one_step),
+            ratio("times faster, all", every, total, Need("at least", 15)),
+            ratio("of its peak memory", peaks(ours), peaks(theirs)),
+        ]
+    return rows
+
+
 def gzipped(bench: Bench) -> list[Row]:
     """Load the file as gzip, with isal and with the standard library's zlib."""
     source = bench.inputs.gzipped(bench.sizes.load)
@@ -372,6 +412,7 @@ CASES: dict[str, Callable[[Bench], list[Row]]] = {
         reopen,
         analyze,
         critical_path,
+        analyses,
         gzipped,
         stages,
         snapshot,

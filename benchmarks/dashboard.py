@@ -3,11 +3,20 @@
 
 Prints each number beside what it has to reach.  Frames and first views are taken in Chromium where there is one;
 without it, what the server answers is measured alone.  Exit code 1: a number does not reach what it has to.
+
+A first view is timed from the start of the command, imports included, in a browser that runs already: until the
+timeline has drawn slices, until the overview shows step time and breakdown ("at once") and until it is whole.
+"From the cache" finds the trace in the cache and nothing else; "again" finds also what the dashboard kept of it.
+
+Users ask for tiles as the timeline does: over a connection that stays open, the next when the last has come, and, as
+people do, after a pause of 0.1 to 0.4 s.  One user's rounds and ten users' alternate.  The clients run on the same
+cores as the server: what they take is in the times.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -25,11 +34,14 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PROGRAM = [sys.executable, "-c", "from profsuite.cli import main; main()", "dashboard"]
-FRAME = "(({frameMs, drawn}) => [+frameMs, +drawn])(document.querySelector('.timeline').dataset)"
 SEEN = {
     "timeline": "+document.querySelector('.timeline')?.dataset.drawn > 0",
-    "overview": "!!document.querySelector('#verdict')",
+    "overview": "!!document.querySelector('#overview .numbers')",
+    "overview, whole": "!!document.querySelector('#verdict')",
 }
+FRAME = "(({frameMs, drawn}) => [+frameMs, +drawn])(document.querySelector('.timeline').dataset)"
+PAUSE_S = (0.1, 0.4)
+ROUNDS = 3
 
 
 @contextmanager
@@ -65,10 +77,10 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def tiles(base: str, length: int, lanes: list[int], count: int, seed: int) -> list[float]:
+def tiles(address: str, path: str, length: int, lanes: list[int], count: int, seed: int, pause: bool) -> list[float]:
     """Milliseconds of ``count`` tiles as wheel and drag ask for them."""
-
     rng, found = random.Random(seed), []
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=600)
     start, end = 0.0, float(length)
     for _ in range(count):
         span = min(float(length), max(20_000.0, (end - start) * rng.choice((0.5, 0.7, 1.0, 1.4, 2.0))))
@@ -76,21 +88,64 @@ def tiles(base: str, length: int, lanes: list[int], count: int, seed: int) -> li
         start = min(max(0.0, middle - span / 2), length - span)
         end = start + span
         shown = ",".join(map(str, rng.sample(lanes, min(40, len(lanes)))))
+        if pause:
+            time.sleep(rng.uniform(*PAUSE_S))
         begun = time.perf_counter()
-        ask(f"{base}/tile?lanes={shown}&start={int(start - span / 2)}&end={int(end + span / 2) + 1}&width=2180")
+        margin = int(span / 2)
+        connection.request(
+            "GET", f"{path}/tile?lanes={shown}&start={int(start) - margin}&end={int(end) + margin + 1}&width=2180"
+        )
+        connection.getresponse().read()
         found.append(1e3 * (time.perf_counter() - begun))
+    connection.close()
     return found
 
 
-def first_view(browser: Any, address: str, page_name: str) -> float:
+def users(number: int, pause: bool, count: int, seed: int, *about: Any) -> list[float]:
+    """Milliseconds of the tiles of several users at once."""
+    with ThreadPoolExecutor(number) as pool:
+        found = pool.map(lambda n: tiles(*about, count, seed + n, pause), range(number))
+        return [ms for each in found for ms in each]
+
+
+def first_views(browser: Any, trace: Path, key: str, cache: Path, name: str) -> tuple[dict[str, float], float]:
+    """Seconds from the command to a page, and for the overview to the whole of it; MB of the process that analyses."""
     page = browser.new_page(viewport={"width": 1280, "height": 720})
-    begun = time.perf_counter()
-    page.goto(f"{address}/{page_name}")
-    while not page.evaluate(SEEN[page_name]):
-        page.wait_for_timeout(20)
-    taken = time.perf_counter() - begun
-    page.close()
-    return taken
+    begun, taken, analysis = time.perf_counter(), {}, 0.0
+    with serving(trace, cache) as (address, pid):
+        page.goto(f"{address}/{key}/{name}")
+        for each in (each for each in SEEN if each.split(",")[0] == name):
+            while not page.evaluate(SEEN[each]):
+                analysis = max(analysis, *children(pid))
+                page.wait_for_timeout(10)
+            taken[each] = time.perf_counter() - begun
+        page.close()
+        # The cache is written, and the report made, in the background.
+        ask(f"{address}/{key}/overview")
+        deadline = time.time() + 60
+        while not list(cache.glob("*/report.*")) and time.time() < deadline:
+            analysis = max(analysis, *children(pid))
+            time.sleep(0.05)
+    return taken, analysis
+
+
+def children(pid: int) -> list[float]:
+    """MB that the processes which a process started took at most, so far; those that are gone are left out."""
+    found = [0.0]
+    for child in Path(f"/proc/{pid}/task").glob("*/children"):
+        for each in child.read_text().split():
+            try:
+                found.append(status(int(each), "VmHWM"))
+            except (OSError, TypeError):
+                continue
+    return found
+
+
+def resident(pid: int) -> tuple[float, float]:
+    """MB that a process holds in memory, and how much of it is pages of files."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    total, anonymous = (int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M)[1]) / 1e3 for field in ("Rss", "Anonymous"))
+    return total, total - anonymous
 
 
 def frames(browser: Any, address: str) -> tuple[float, int]:
@@ -104,9 +159,7 @@ def frames(browser: Any, address: str) -> tuple[float, int]:
     for key in "wdwdwaswdsaswdwdsaf" * 3:
         page.keyboard.press(key)
         page.wait_for_timeout(120)
-        ms, number = page.evaluate(
-            "(({frameMs, drawn}) => [+frameMs, +drawn])(document.querySelector('.timeline').dataset)"
-        )
+        ms, number = page.evaluate(FRAME)
         taken.append(ms)
         drawn = max(drawn, number)
     page.close()
@@ -141,34 +194,46 @@ def main() -> int:
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             for name in ("timeline", "overview"):
                 shutil.rmtree(cache, ignore_errors=True)
-                with serving(trace, cache) as (address, _):
-                    say(f"first view of the {name}, from JSON", first_view(browser, f"{address}/{key}", name), "s", 5)
-                    time.sleep(5)  # the cache is written in the background
-                with serving(trace, cache) as (address, _):
-                    say(
-                        f"first view of the {name}, from the cache",
-                        first_view(browser, f"{address}/{key}", name),
-                        "s",
-                        2,
-                    )
+                for where, most in (("JSON", 5), ("the cache", 2), ("the cache, again", 2)):
+                    if where == "the cache":
+                        for kept in (*cache.glob("*/report.*"), *cache.glob("*/timeline.*")):
+                            kept.unlink()
+                    taken, analysis = first_views(browser, trace, key, cache, name)
+                    for seen, seconds in taken.items():
+                        say(f"{seen}, from {where}", seconds, "s", None if "whole" in seen else most)
+                    if analysis:
+                        say("  peak of the process that analyses", analysis, "MB")
 
         with serving(trace, cache) as (address, pid):
-            base = f"{address}/api/{key}"
-            info = json.loads(ask(f"{base}/tracks"))
+            info = json.loads(ask(f"{address}/api/{key}/tracks"))
             lanes = [lane for track in info["tracks"] for lane in track["lanes"]]
-            one = tiles(base, info["length_ns"], lanes, 300, 0)
-            say("a tile, median", percentile(one, 0.5), "ms")
-            say("a tile, 95th percentile", percentile(one, 0.95), "ms", 60)
-            with ThreadPoolExecutor(10) as pool:
-                many = list(pool.map(lambda seed: tiles(base, info["length_ns"], lanes, 50, seed), range(10)))
-            together = [ms for found in many for ms in found]
-            say("a tile with ten users who never pause, 95th percentile", percentile(together, 0.95), "ms", 60)
+            about = (address, f"/api/{key}", info["length_ns"], lanes)
+            users(1, False, 100, 99, *about)
+            for pause in (True, False):
+                one, ten = [], []
+                for n in range(ROUNDS):
+                    one += users(1, pause, 100, n, *about)
+                    ten += users(10, pause, 40, 10 * n, *about)
+                how = "" if pause else " who never pause"
+                for who, found in (("one user", one), ("ten users", ten)):
+                    say(f"a tile, {who}{how}, median", percentile(found, 0.5), "ms")
+                    say(f"a tile, {who}{how}, 95th percentile", percentile(found, 0.95), "ms", 60)
+                for which, share in (("median", 0.5), ("95th percentile", 0.95)):
+                    ratio = percentile(ten, share) / percentile(one, share)
+                    say(f"ten users{how} against one, {which}", ratio, "times", 2 if pause else None)
             if browser is not None:
                 ms, drawn = frames(browser, f"{address}/{key}")
                 say("slices drawn at most", drawn, "")
                 say("drawing a frame, 95th percentile", ms, "ms", 16)
-                first_view(browser, f"{address}/{key}", "overview")
-            say("memory of the server, now", status(pid, "VmRSS"), "MB", 1000)
+                page = browser.new_page()
+                for name in ("overview", "kernels", "ops", "memory", "whatif", "timeline"):
+                    page.goto(f"{address}/{key}/{name}")
+                    page.wait_for_selector(f"#content.page-{name}", timeout=120_000)
+                    page.wait_for_timeout(1500)
+                page.close()
+            now, of_files = resident(pid)
+            say("memory of the server after all of this", now, "MB", 1000)
+            say("  pages of files in it", of_files, "MB")
             say("memory of the server, peak", status(pid, "VmHWM"), "MB")
         if browser is not None:
             browser.close()

@@ -39,12 +39,12 @@ def main() -> None:
     start = time.perf_counter()
     analysis = TraceAnalysis(trace_files={0: path})
     seconds = {"load": time.perf_counter() - start}
-    if task == "analyze":
+    if task in ("analyze", "analyses"):
         for name in ANALYSES:
             begun = time.perf_counter()
             getattr(analysis, name)(visualize=False)
             seconds[name] = time.perf_counter() - begun
-    if task == "critical_path":
+    if task in ("critical_path", "analyses"):
         begun = time.perf_counter()
         _, success = analysis.critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=1)
         if not success:

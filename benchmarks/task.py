@@ -216,6 +216,42 @@ def critical_path(args: argparse.Namespace) -> Facts:
     return {"seconds": seconds, "num_events": trace.info.num_events}
 
 
+def analyses(args: argparse.Namespace) -> Facts:
+    """The five questions that the peer answers too, each timed, what it builds on included where it is first needed.
+
+    The critical path is of the whole trace; once more, afterwards, of one step alone, of which nothing is known yet.
+    """
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.whatif.path import CriticalPath, critical_path
+    from profsuite.trace.load import load
+    from profsuite.trace.select import select_steps
+
+    def path(analysis: Analysis) -> CriticalPath:
+        assert analysis.graph is not None
+        found = critical_path(analysis, analysis.graph)
+        assert found.replay_error_ns == 0
+        return found
+
+    trace = load(args.path, cache=False, threads=args.threads)
+    analysis = Analysis(trace)
+    questions: dict[str, Callable[[], object]] = {
+        "breakdown and overlap": lambda: analysis.breakdown,
+        "kernels": lambda: analysis.kernels,
+        "idle": lambda: analysis.idle,
+        "critical path": lambda: path(analysis),
+    }
+    seconds = {}
+    for name, answer in questions.items():
+        start = time.perf_counter()
+        assert answer()
+        seconds[name] = time.perf_counter() - start
+    start = time.perf_counter()
+    number = int(trace.array("step", "number").min()) + 1  # the peer's is the second too
+    assert path(Analysis(select_steps(trace, (number, number + 1)))).num_steps == 1
+    one_step = time.perf_counter() - start
+    return {"stages": seconds, "one_step": one_step, "num_events": trace.info.num_events}
+
+
 def versions(_: argparse.Namespace) -> Facts:
     """Versions of what takes part; its imports also leave compiled modules for the measured runs."""
     import platform
@@ -238,7 +274,7 @@ def versions(_: argparse.Namespace) -> Facts:
 
 TASKS = {
     task.__name__: task
-    for task in (load, keep, reopen, stream, part, export, stages, critical_path, snapshot, ranks, versions)
+    for task in (load, keep, reopen, stream, part, export, stages, critical_path, analyses, snapshot, ranks, versions)
 }
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Whether replays come true: programs are recorded, a change is predicted, and then it is made and timed.
 
-Each change (whatif_cases.py) has a fresh process, or one for each rank, pinned, one thread.  A round does all of it
-once, in this order: the changed part alone, before and after, for the factor; a recording of the program before; its
-steps and those of the program after, without a profiler.  What is compared are medians over the rounds.  A whole run
-(no --case, no --quick) also writes whatif.json and whatif.txt.
+Each change (whatif_cases.py) has fresh processes, pinned, one thread; a job of several ranks has one for each.  A round
+does all of it once, in this order: the changed part alone, before and after in turn, for the factor; a recording of the
+program before; its steps and those of the program after, without a profiler.  What is compared are medians over the
+rounds of all processes.  A whole run (no --case, no --quick) also writes whatif.json, whatif.txt, and whatif.md: the
+table of docs/whatif.md.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ DISTURBED = 0.02
 """A step whose thread waited for a core for more than this share of it does not count."""
 TRIES = 3
 """Blocks of which the least disturbed counts."""
+PART_STEPS = 3
+"""Calls of a part alone, for each step of a block: parts are short."""
+KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""Has the GNU C library keep what a program frees, as the allocators do that torch's tuning guide recommends.  As it is
+set up otherwise, whether a large tensor is thousands of page faults depends on what lies at the end of the heap, so on
+what else was ever allocated: a program of two convolutions takes 20 ms a step or 27."""
 
 
 # ---------------------------------------------------------------- in the measured process
@@ -95,6 +102,29 @@ def block(step: Callable[[], object], count: int, crowded: bool = False) -> Bloc
     return min(found, key=lambda one: one.waited)
 
 
+def factor(part: Any, count: int, crowded: bool) -> float:
+    """A part's time after over before, medians; the two in turn, so that both meet the same machine and cold caches."""
+    sides = ((None, part.before), (part.meanwhile, part.after))
+    times: tuple[list[float], list[float]] = ([], [])
+    quiet: tuple[list[float], list[float]] = ([], [])
+    for number in range(SETTLE + count * PART_STEPS):
+        for side, (meanwhile, step) in enumerate(sides):
+            if meanwhile is not None:
+                meanwhile()
+            waited, start = _waited_ns(), perf_counter_ns()
+            said = step()
+            took = said if isinstance(said, int) else perf_counter_ns() - start
+            if number >= SETTLE:
+                times[side].append(took)
+                if crowded or _waited_ns() - waited <= DISTURBED * took:
+                    quiet[side].append(took)
+    old, new = (
+        statistics.median(good if 2 * len(good) >= len(every) else every)
+        for good, every in zip(quiet, times, strict=True)
+    )
+    return new / old
+
+
 def record(step: Callable[[], object], count: int, folder: Path, crowded: bool) -> Any:
     """An ``Analysis`` of ``count`` recorded steps, the least disturbed of some tries."""
     import profsuite
@@ -128,10 +158,7 @@ def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, An
     from profsuite.analyzers.whatif.edits import Edit
     from profsuite.analyzers.whatif.replay import replay
 
-    factors = {}
-    for pattern, part in change.parts.items():
-        old, new = (block(step, count, change.crowded) for step in (part.before, part.after))
-        factors[pattern] = new.median / old.median
+    factors = {pattern: factor(part, count, change.crowded) for pattern, part in change.parts.items()}
     analysis = record(change.before, count, folder, change.crowded)
     scales = (*((pattern, 0.0) for pattern in change.removed), *factors.items())
     plain = Edit(scales=scales, **change.flags)
@@ -146,6 +173,7 @@ def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, An
     except ValueError:  # slower than recording explains
         bare = edited
     return {
+        "edit": edit_of(change),
         "factors": factors,
         "recorded_ms": edited.measured_ms_per_step,
         "marked_ms": None if steps.mean_ns is None else steps.mean_ns / 1e6,
@@ -157,6 +185,13 @@ def one_round(change: Any, count: int, folder: Path, swap: bool) -> dict[str, An
         "saving_ms": before.median - after.median,
         "waited": max(before.waited, after.waited),
     }
+
+
+def edit_of(change: Any) -> str:
+    """The edit as the command line has it, k for factors."""
+    flags = [f"--{name.replace('_', '-')}" for name in change.flags]
+    scales = [*(f"{pattern}=0" for pattern in change.removed), *(f"{pattern}=k" for pattern in change.parts)]
+    return " ".join([*flags, *scales])
 
 
 def task(name: str, rounds: int, count: int, folder: Path, rank: int, ranks: int) -> None:
@@ -183,9 +218,11 @@ def task(name: str, rounds: int, count: int, folder: Path, rank: int, ranks: int
 
 
 # ---------------------------------------------------------------- in the measuring process
-def measure(name: str, rounds: int, count: int) -> list[dict[str, Any]]:
+def measure(name: str, rounds: int, count: int, keep_memory: bool) -> list[dict[str, Any]]:
     """The rounds of one change, from fresh processes."""
     from whatif_cases import RANKS
+
+    env = {**(KEPT_MEMORY if keep_memory else {}), **os.environ}
 
     ranks = RANKS.get(name, 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -196,7 +233,8 @@ def measure(name: str, rounds: int, count: int) -> list[dict[str, Any]]:
                 sys.executable, str(HERE / "whatif.py"), "--task", name, "--rounds", str(rounds), "--steps", str(count),
                 "--folder", folder, "--rank", str(rank), "--ranks", str(ranks), "--core", str(core),
             ]  # fmt: skip
-            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            pipe = subprocess.PIPE
+            children.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env))
         written = [child.communicate() for child in children]
     for child, (_, errors) in zip(children, written, strict=True):
         if child.returncode:
@@ -215,6 +253,8 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     savings = [one["saving_ms"] for one in rounds]
     low, _, high = statistics.quantiles(savings, n=4) if len(savings) > 1 else (saving, saving, saving)
     return {
+        "edit": rounds[0]["edit"],
+        "below_noise": low <= 0 <= high,
         "before_ms": middle("before_ms"),
         "after_ms": middle("after_ms"),
         "recorded_ms": middle("recorded_ms"),
@@ -251,21 +291,57 @@ def line(name: str, row: dict[str, Any]) -> str:
     )
 
 
-def totals(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Median and largest error of both predictions, and how far replays are from what they replay."""
+def markdown(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """The table of docs/whatif.md."""
+
+    def signed(value: float | None) -> str:
+        return "" if value is None else f"{value:+.0f} %".replace("-", "\u2212")
+
+    def number(value: float) -> str:
+        return f"{value:.2f}".replace("-", "\u2212")
+
+    lines = [
+        "| change | edit | k | before, ms | after | saving (quartiles) | predicted | error | as recorded | error |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        low, high = (number(value) for value in row["saving_quartiles_ms"])
+        factors = ", ".join(f"{value:.2f}" for value in row["factors"].values())
+        cells = [
+            name, f"`{row['edit']}`", factors, number(row["before_ms"]), number(row["after_ms"]),
+            f"{number(row['saving_ms'])} ({low} to {high})", number(row["predicted_ms"]), signed(row["error_pct"]),
+            number(row["as_recorded_ms"]), signed(row["as_recorded_error_pct"]),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def totals(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """Median and largest error of both predictions, and how far replays are from what they replay.
+
+    A saving whose quartiles include 0 is below the noise: it is named, and the medians are given without it too.
+    """
     lines = []
+    noise = [name for name, row in rows.items() if row["below_noise"]]
     for key, words in (("error_pct", "predicted"), ("as_recorded_error_pct", "as recorded")):
-        errors = [abs(row[key]) for row in rows if row[key] is not None]
+        errors = {name: abs(row[key]) for name, row in rows.items() if row[key] is not None}
+        clear = [error for name, error in errors.items() if name not in noise]
         if errors:
-            lines.append(f"{words}: median error {statistics.median(errors):.1f} %, largest {max(errors):.1f} %")
-    lines.append(f"unedited replays: off by at most {max(row['replay_error_pct'] for row in rows):.2f} %")
+            apart = f" ({statistics.median(clear):.1f} % without those below the noise)" if noise and clear else ""
+            middle, most = statistics.median(errors.values()), max(errors.values())
+            lines.append(f"{words}: median error {middle:.1f} %{apart}, largest {most:.1f} %")
+    if noise:
+        lines.append(f"below the noise: {', '.join(noise)}")
+    lines.append(f"unedited replays: off by at most {max(row['replay_error_pct'] for row in rows.values()):.2f} %")
     return lines
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", action="append", help="only this change (may be repeated)")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=7, help="of each process")
+    parser.add_argument("--processes", type=int, default=3, help="fresh ones, one after the other")
+    parser.add_argument("--system-allocator", action="store_true", help="leave the C library as it is set up")
     parser.add_argument("--steps", type=int, default=8, help="steps of each block")
     parser.add_argument("--quick", action="store_true", help="one round of few steps: whether it works at all")
     parser.add_argument("--output", type=Path, help="write the numbers as JSON, and the table beside it")
@@ -275,7 +351,8 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--core", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rounds, count = (1, 3) if options.quick else (options.rounds, options.steps)
+    rounds, processes, count = (1, 1, 3) if options.quick else (options.rounds, options.processes, options.steps)
+    keep = not options.system_allocator
     if options.task:
         pin(ALL_CORES[options.core : options.core + 1])
         task(options.task, options.rounds, options.steps, options.folder, options.rank, options.ranks)
@@ -288,23 +365,30 @@ def main() -> int:
     if unknown:
         parser.error(f"no such change: {', '.join(sorted(unknown))}; there are {', '.join(CHANGES)}")
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    title = f"torch {torch.__version__}, {os.cpu_count()} cores, load {load}, {rounds} rounds of {count} steps"
+    title = (
+        f"torch {torch.__version__}, {os.cpu_count()} cores, load {load}, {processes} processes of {rounds} rounds of "
+        f"{count} steps, {'freed memory kept' if keep else 'the allocator as the system sets it up'}"
+    )
     lines = [title, HEADER, UNITS]
     print(*lines, sep="\n", flush=True)
     rows = {}
     for name in options.case or CHANGES:
-        found = measure(name, rounds, count)
+        found = [one for _ in range(processes) for one in measure(name, rounds, count, keep)]
         rows[name] = {**summary(found), "rounds": found}
         lines.append(line(name, rows[name]))
         print(lines[-1], flush=True)
-    lines += totals(list(rows.values()))
-    print(*lines[-3:], sep="\n")
+    last = totals(rows)
+    print(*last, sep="\n")
+    lines += last
     output = options.output or (None if options.quick or options.case else HERE / "whatif.json")
     if output is not None:
-        told = {"torch": torch.__version__, "python": platform.python_version(), "cores": os.cpu_count(), "load": load,
-                "rounds": rounds, "steps": count, "changes": rows}  # fmt: skip
+        told = {
+            "torch": torch.__version__, "python": platform.python_version(), "cores": os.cpu_count(), "load": load,
+            "processes": processes, "rounds": rounds, "steps": count, "keep_memory": keep, "changes": rows,
+        }  # fmt: skip
         output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         output.with_suffix(".txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        output.with_suffix(".md").write_text("\n".join(markdown(rows)) + "\n", encoding="utf-8")
     return 0
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -27,10 +29,15 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a pattern of an edit names, alone: one call before the change, one after it."""
+    """What a pattern of an edit names, alone: one call before the change, one after it.
+
+    ``meanwhile`` comes before each call after the change, and is not timed.  A call that returns an integer says by
+    itself how long it took, ns.
+    """
 
     before: Step
     after: Step
+    meanwhile: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +83,24 @@ def training(
 
 def there_and_back(
     part: Callable[..., Tensor], *inputs: Tensor, parameters: Iterator[nn.Parameter] | None = None
-) -> Step:
-    """Forward and backward of a part alone."""
+) -> Callable[[], int]:
+    """The time of forward and backward of a part alone, each with caches as cold as the rest of a step leaves them."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     weights = list(parameters or ())
     gradient = torch.ones_like(part(*leaves)) / 1000
+    others = torch.zeros(2 << 20)  # 8 MB
 
-    def step() -> None:
+    def step() -> int:
         for tensor in (*leaves, *weights):
             tensor.grad = None
-        part(*leaves).backward(gradient)
+        others.sum()
+        start = perf_counter_ns()
+        result = part(*leaves)
+        took = perf_counter_ns() - start
+        others.sum()
+        start = perf_counter_ns()
+        result.backward(gradient)
+        return took + perf_counter_ns() - start
 
     return step
 
@@ -129,33 +144,39 @@ def written_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return torch.softmax(scores, -1) @ value
 
 
+def attend(attention: Callable[[Tensor, Tensor, Tensor], Tensor], projected: Tensor, heads: int = 4) -> Tensor:
+    """From queries, keys and values side by side to the heads' results side by side."""
+    batch, length, size = projected.shape
+    query, key, value = projected.view(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    return attention(query, key, value).transpose(1, 2).reshape(batch, length, size // 3)
+
+
 class Block(nn.Module):
     """Attention and a perceptron, residual."""
 
-    def __init__(self, attention: Callable[[Tensor, Tensor, Tensor], Tensor], size: int = 128, heads: int = 4) -> None:
+    def __init__(self, attention: Callable[[Tensor, Tensor, Tensor], Tensor], size: int = 128) -> None:
         super().__init__()
-        self.attention, self.heads = attention, heads
+        self.attention = attention
         self.project, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.mlp = nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size))
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, size = x.shape
-        parts = self.project(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        query, key, value = parts.unbind(0)
+        projected = self.project(x)
         with profsuite.annotate("attention"):
-            mixed = self.attention(query, key, value)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, size))
+            mixed = attend(self.attention, projected)
+        x = x + self.out(mixed)
         return x + self.mlp(x)
 
 
 def fused_attention() -> Change:
-    """softmax(QK^T)V written out becomes scaled_dot_product_attention."""
+    """softmax(QK^T)V written out becomes scaled_dot_product_attention; what the two do to strides is part of it."""
     kinds = (written_attention, functional.scaled_dot_product_attention)
     models = [twice(lambda kind=kind: nn.Sequential(Block(kind), Block(kind)))[0] for kind in kinds]
     inputs = torch.randn(2, 256, 128)
     steps = [training(m, torch.optim.SGD(m.parameters(), 1e-3), inputs) for m in models]
-    heads = torch.randn(3, 2, 256, 4, 32).transpose(2, 3)
-    return Change(*steps, parts={"both:attention": Part(*(there_and_back(kind, *heads) for kind in kinds))})
+    projected = torch.randn(2, 256, 3 * 128)
+    parts = [there_and_back(functools.partial(attend, kind), projected) for kind in kinds]
+    return Change(*steps, parts={"both:attention": Part(*parts)})
 
 
 class Perceptron(nn.Module):
@@ -260,16 +281,36 @@ def loader_worker() -> Change:
 
     def step_of(batches: Iterator[Tensor]) -> Step:
         def step() -> None:
-            batch = next(batches)
-            optimizer.zero_grad()
-            model(batch).square().mean().backward()
-            optimizer.step()
+            use(next(batches))
 
         return step
 
+    def use(batch: Tensor) -> None:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    def loaders() -> list[Iterator[Tensor]]:
+        return [iter(DataLoader(Images(), batch_size=32, **option)) for option in options]
+
+    image = torch.rand(32, 3, 64, 64)
+    used = []
+    for _ in range(10):
+        start = perf_counter_ns()
+        use(image)
+        used.append(perf_counter_ns() - start)
+    rest = statistics.median(used)
+
+    def meanwhile() -> None:
+        """As long as the rest of a step takes, the main thread keeps its core."""
+        until = perf_counter_ns() + rest
+        while perf_counter_ns() < until:
+            pass
+
+    alone = [functools.partial(next, batches) for batches in loaders()]
     return Change(
-        *(step_of(iter(DataLoader(Images(), batch_size=32, **option))) for option in options),
-        flags={"no_input_wait": True},
+        *map(step_of, loaders()),
+        parts={"input": Part(alone[0], alone[1], meanwhile=meanwhile)},
         crowded=True,
     )
 
@@ -358,7 +399,7 @@ def no_conversions() -> Change:
     inputs = torch.randn(1024, 128)
     models = [Converting(convert) for convert in (True, False)]
     return Change(
-        *(training(m, torch.optim.SGD(m.parameters(), 1e-3), inputs) for m in models), removed=("host:aten::_to_copy",)
+        *(training(m, torch.optim.SGD(m.parameters(), 1e-3), inputs) for m in models), removed=("both:aten::to",)
     )
 
 
@@ -399,13 +440,15 @@ def no_metric_reduction() -> Change:
     metric = torch.zeros(250_000)
 
     def reduce() -> float:
-        dist.all_reduce(metric, async_op=True).wait()
-        return metric[0].item()
+        with profsuite.annotate("metric"):
+            dist.all_reduce(metric, async_op=True).wait()
+            return metric[0].item()
 
     optimizers = [torch.optim.SGD(m.parameters(), 1e-3, foreach=True) for m in models]
     return Change(
         training(models[0], optimizers[0], inputs, last=reduce),
         training(models[1], optimizers[1], inputs),
+        removed=("host:metric",),
         flags={"no_comm": True},
         crowded=True,
     )

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A window of Kineto, from stop to columns: ours against torch's ways, on the same events, in one run.
+"""A window of Kineto, from stop to columns: ours against torch's ways, on the same steps, in one run.
 
-``extract`` is native/extract.cpp with all its numpy arrays; ``prof.events()`` and export + read back are what there
-is without it.  The stall is what the training thread waits for when a window ends: with torch, ``stop()``, and an
-export in the trace handler, as its tutorials have it; with profsuite ``prof.step()`` of the step that ends it.  Peak
-memory is that of fresh processes, less what the same training takes with nothing recording.  Times are medians.  Exit
-code 1: a number does not reach what it has to.
+``extract`` is from Kineto's ended session to a trace in numpy arrays; ``prof.events()`` and export + read back are
+what there is for that without it.  With shapes, profsuite packs the inputs of ops while Kineto ends, instead of the
+texts that torch makes of them there: ``stop to columns`` has that and everything else, on whatever thread, and is
+set beside torch's stop + export + read back.  The stall is what the training thread waits for when a window ends: with
+torch, ``stop()`` alone, or with an export in the trace handler, as its tutorials have it; with profsuite
+``prof.step()`` of the step that ends it.  Peak memory is that of fresh processes, less what the same training takes
+with nothing recording.  Times are medians.  Exit code 1: a number does not reach what it has to.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from workload import training
 import profsuite
 from profsuite.collector import build
 from profsuite.collector.config import Config
-from profsuite.collector.window import Window, extract
+from profsuite.collector.window import Window, to_raw
 
 EXTRACT_NS, SHARE_OF_EVENTS, SHARE_OF_EXPORT = 500, 1 / 20, 1 / 4
 STALL_MS, SHARE_OF_STALL = 50, 1 / 3
@@ -54,31 +56,50 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - begin, result
 
 
-def window(step: Callable[[], None], steps: int, flags: dict[str, bool]) -> tuple[Any, Any]:
-    """Torch's session object of a window that has ended, and its result."""
-    session = Window(Config(**flags))
+def recorded(step: Callable[[], None], steps: int, flags: dict[str, bool], extension: Any) -> Any:
+    """A session that has recorded, and runs; torch's own where ``extension`` is None."""
+    session = Window(Config(**flags), extension)
     session.start()
-    inner = session._session
     for _ in range(steps):
         step()
-    return inner, session.stop().result
+    return session
+
+
+def theirs(step: Callable[[], None], steps: int, flags: dict[str, bool], folder: Path) -> tuple[int, dict[str, float]]:
+    """Events, and seconds of what torch takes from the end of the session to a table."""
+    session = recorded(step, steps, flags, None)
+    inner = session._session
+    found: dict[str, float] = {}
+    found["torch's stop"], taken = timed(session.stop)
+    path = folder / "window.json"
+    found["export"], _ = timed(lambda: taken.result.save(str(path)))
+    found["read back"], _ = timed(lambda: profsuite.load(path, cache=False))
+    found["prof.events()"], _ = timed(lambda: inner.function_events)
+    path.unlink()
+    return len(taken.result.events()), found
+
+
+def ours(step: Callable[[], None], steps: int, flags: dict[str, bool], extension: Any) -> tuple[int, dict[str, float]]:
+    """Events, and seconds of what profsuite takes."""
+    session = recorded(step, steps, flags, extension)
+    found: dict[str, float] = {}
+    found["stop to columns"], raw = timed(lambda: session.stop().raw())
+    num = raw.num_events
+    del raw
+    taken = recorded(step, steps, flags, extension).stop()
+    result = taken.ending.result()
+    found["extract"], _ = timed(lambda: to_raw(extension.extract(result, early=taken.early)))
+    return num, found
 
 
 def columns(
     step: Callable[[], None], steps: int, flags: dict[str, bool], extension: Any, folder: Path
 ) -> dict[str, float]:
     """ns an event from the end of the session to columns, each way."""
-    inner, result = window(step, steps, flags)
-    num = len(result.events())
-    found = {"events": float(num)}
-    found["extract"], raw = timed(lambda: extract(result, extension))
-    assert raw.num_events >= num, (raw.num_events, num)
-    path = folder / "window.json"
-    found["export"], _ = timed(lambda: result.save(str(path)))
-    found["read back"], _ = timed(lambda: profsuite.load(path, cache=False))
-    found["prof.events()"], _ = timed(lambda: inner.function_events)
-    path.unlink()
-    return {name: value if name == "events" else value / num * 1e9 for name, value in found.items()}
+    num, found = theirs(step, steps, flags, folder)
+    num_ours, more = ours(step, steps, flags, extension)
+    assert num_ours >= num, (num_ours, num)
+    return {name: value / num * 1e9 for name, value in (found | more).items()} | {"events": float(num)}
 
 
 def stalls(step: Callable[[], None], steps: int, flags: dict[str, bool], folder: Path) -> dict[str, float]:
@@ -94,7 +115,7 @@ def stalls(step: Callable[[], None], steps: int, flags: dict[str, bool], folder:
                 if i == steps + 1:
                     waits[name] = seconds * 1e3
 
-    def theirs(handler: Callable[[Any], None] | None) -> Any:
+    def profiler(handler: Callable[[Any], None] | None) -> Any:
         return torch.profiler.profile(
             activities=[ProfilerActivity.CPU],
             schedule=torch.profiler.schedule(**plan),
@@ -104,9 +125,9 @@ def stalls(step: Callable[[], None], steps: int, flags: dict[str, bool], folder:
             with_stack=flags.get("stacks", False),
         )
 
-    run("torch, stop and export", theirs(lambda p: p.export_chrome_trace(str(folder / "stall.json"))))
+    run("torch, stop and export", profiler(lambda p: p.export_chrome_trace(str(folder / "stall.json"))))
     (folder / "stall.json").unlink()
-    run("torch, stop", theirs(None))
+    run("torch, stop", profiler(None))
     schedule = profsuite.schedule(**plan)
     run("profsuite", profsuite.profile(folder / "run", schedule=schedule, engine="kineto", channels=(), **flags))
     return waits
@@ -145,12 +166,13 @@ def rows(case: str, options: argparse.Namespace, step: Callable[[], None], exten
     found += [
         Row("extract / prof.events()", cost["extract"] / cost["prof.events()"], "x", SHARE_OF_EVENTS),
         Row("extract / export and read back", cost["extract"] / back, "x", SHARE_OF_EXPORT),
+        Row("stop to columns / stop, export, read back", cost["stop to columns"] / (cost["torch's stop"] + back), "x"),
     ]
-    ours = wait.pop("profsuite")
-    found.append(Row("stall at the end, 100,000 events, profsuite", ours / events * 1e5, "ms", STALL_MS))
+    mine = wait.pop("profsuite")
+    found.append(Row("stall at the end, 100,000 events, profsuite", mine / events * 1e5, "ms", STALL_MS))
     for way, value in wait.items():
         found.append(Row(f"stall at the end, 100,000 events, {way}", value / events * 1e5, "ms"))
-        found.append(Row(f"stall, profsuite / {way}", ours / value, "x", SHARE_OF_STALL))
+        found.append(Row(f"stall, profsuite / {way}", mine / value, "x", SHARE_OF_STALL))
     for how, value in peak.items():
         found.append(Row(f"peak memory above the bare training, {WAYS[how]}", value, "MB"))
     for how in ("export", "events"):

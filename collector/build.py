@@ -30,7 +30,7 @@ from typing import Final
 
 from profsuite.collector.prune import mark_used, prune
 from profsuite.errors import ProfsuiteError
-from profsuite.trace.cache import cache_folder
+from profsuite.trace.cache_folder import cache_folder
 
 NATIVE: Final = Path(__file__).parent / "native"
 COMPILER_SECONDS: Final = 1800
@@ -64,7 +64,7 @@ EXTENSIONS: Final = {
     "extract": Extension(
         "extract",
         "extract.cpp",
-        ("columns.h", "layouts.h", "activities.h", "pools.h", "trim.h"),
+        ("columns.h", "op_inputs.h", "layouts.h", "activities.h", "pools.h", "names.h", "trim.h"),
         ("torch_python", "torch", "torch_cpu", "c10"),
     ),
 }

@@ -28,7 +28,7 @@ from profsuite.collector.config import ALWAYS, Config, Engine, ProfsuiteWarning,
 from profsuite.collector.engines import has_gpu, load_cupti, load_extension, load_recorder, make_channels
 from profsuite.collector.interrupts import Interrupts
 from profsuite.collector.output import Writer
-from profsuite.collector.overhead import op_cost_ns
+from profsuite.collector.overhead import event_cost_ns
 from profsuite.collector.provenance import provenance
 from profsuite.collector.recording import RawBuilder
 from profsuite.collector.schedule import AnySchedule, EverySteps, Phase, Schedule
@@ -134,7 +134,7 @@ class Profile:
         self._extension: Any = None
         self._origin: dict[str, Any] = {}
         self._num_windows = 0
-        self._op_cost_ns: int | None = None
+        self._event_cost_ns: int | None = None
         self._cost: dict[str, list[int]] = {"prepare": [], "start": [], "stop": [], "step": [], "columns": []}
         self._started_ns = self._stopped_ns = 0
         for text in config.oddities:
@@ -255,6 +255,18 @@ class Profile:
         """The ``profsuite.Report`` of the trace."""
         # By the public API: the collector itself knows no analyzer.
         return import_module("profsuite").analyze(self.trace, top=top)
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:  # noqa: A002
+        """Write what was recorded as ``path`` in another format; returns the path.
+
+        ``format`` is a name that ``profsuite convert --to`` takes, by default that of the path's ending; ``options``
+        are ``steps`` and ``time`` of ``profsuite.load``.  ``ProfsuiteError`` while it still records, and as of
+        ``profsuite.export``.
+        """
+        if self._recording or not self._stopped_ns:
+            raise ProfsuiteError("export: what was recorded can be written once the recording has stopped")
+        written: Path = import_module("profsuite").export(self.trace, path, format, **options)
+        return written
 
     def _repr_html_(self) -> str:
         if self._recording or not self._stopped_ns:
@@ -498,7 +510,7 @@ class Profile:
             return {"count": len(values), "total_ns": sum(values), "max_ns": max(values)} if values else None
 
         costs: dict[str, Any] = {name: cost(name) for name in self._cost}
-        costs["engine_ns_per_op"] = self._op_cost_ns
+        costs["engine_ns_per_event"] = self._event_cost_ns
         costs["writer_cpu_ns"] = self._writer.cpu_ns
         costs["channels_cpu_ns"] = {c.name: int(getattr(c, "overhead_ns", 0)) for c in self._channels}
         return {
@@ -516,15 +528,16 @@ class Profile:
         }
 
     def _calibrate(self) -> None:
-        """Measure what the engine costs an op, here and now that training is over."""
+        """Measure what the engine costs an event, here and now that training is over."""
         if self._engine == "cupti":
             return
         if self._engine == "recorder":
-            cost = op_cost_ns(functools.partial(self._recorder.start, shapes=self.config.shapes), self._recorder.stop)
+            start = functools.partial(self._recorder.start, shapes=self.config.shapes)
+            cost = event_cost_ns(start, lambda: int(self._recorder.stop().num_events))
         else:
             session = Window(self.config, device=False)
-            cost = op_cost_ns(session.start, session.stop)
-        self._op_cost_ns = round(cost)
+            cost = event_cost_ns(session.start, lambda: len(session.stop().result.events()))
+        self._event_cost_ns = round(cost)
 
     # ---------------------------------------------------------------- trouble
     def _note(self, text: str) -> None:

@@ -6,12 +6,11 @@ of strings, tracks and slices; ``merge`` renumbers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from profsuite.trace.columns import strings
 from profsuite.trace.readers.fields import GROUPS, NULL_CODE, NULL_INT64, POOLS, Kind
 from profsuite.trace.readers.raw import RawTrace, Remark
 
@@ -148,6 +147,7 @@ class RawBuilder:
 
     def build(self, num_events: int | None = None) -> RawTrace:
         """The trace; the builder must not be used afterwards.  ``num_events`` defaults to the rows of events."""
+        strings = _strings()
         groups: Columns = {}
         for group in COLUMNS:
             self._flush(group)
@@ -169,6 +169,13 @@ EVENTS: Final = tuple(g for g in ("slice", "flow", "counter", "instant", "memory
 """The groups that hold a row for each event of their own."""
 
 
+def _strings() -> Callable[[Sequence[str]], pa.StringArray]:
+    """``columns.strings``; its pyarrow is not loaded before a first window has given its memory back."""
+    from profsuite.trace.columns import strings
+
+    return strings
+
+
 def empty() -> RawTrace:
     """A trace of nothing."""
     return RawBuilder().build()
@@ -182,6 +189,7 @@ def merge(raws: Sequence[RawTrace]) -> RawTrace:
     """
     if len(raws) == 1:
         return raws[0]
+    strings = _strings()
     pools: dict[str, pa.StringArray] = {}
     tables: dict[str, list[NDArray[np.int32]]] = {}
     for pool in POOLS:

@@ -7,6 +7,7 @@ the trace reader: the same tables, later.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import socket
@@ -21,7 +22,6 @@ import numpy as np
 
 from profsuite.collector.recording import COLUMNS, RawBuilder, merge
 from profsuite.errors import ProfsuiteError
-from profsuite.trace.readers import native
 from profsuite.trace.readers.fields import NULL_INT64, POOLS
 from profsuite.trace.readers.raw import Remark
 
@@ -69,6 +69,7 @@ class Window:
         self.device = device
         self.extension = extension
         self._session: Any = None
+        self._early: Any = None
         self._prepared = False
         self._started = 0
 
@@ -86,7 +87,22 @@ class Window:
             self.prepare()
         refuse_if_busy()
         self._started = time.time_ns()
-        self._session._start_trace()
+        self._early = None
+        if self.config.shapes and not self.config.json and self._can_detach(self._session):
+            self._early = self._start_early()
+        else:
+            self._session._start_trace()
+
+    def _start_early(self) -> Any:
+        """Start as torch does, but so that the inputs of ops are taken as soon as Kineto has them."""
+        from torch.autograd import profiler
+
+        torch_profiler: Any = profiler
+        session = self._session
+        assert self.extension is not None
+        session.entered = True
+        torch_profiler._run_on_profiler_start()
+        return self.extension.enable(session.config(create_trace_id=False), session.kineto_activities)
 
     def stop(self) -> Taken:
         """End the session."""
@@ -96,7 +112,10 @@ class Window:
         session, self._session, self._prepared = self._session, None, False
         try:
             if not lost and self._can_detach(session):
-                return Taken(None, self.config, self.extension, self._started, ending=_Ending(self.extension))
+                ending = _Ending(self.extension, traced=self.config.stacks)
+                taken = Taken(None, self.config, self.extension, self._started, ending=ending)
+                taken.early = self._early
+                return taken
             session.__exit__(None, None, None)
         except RuntimeError as error:
             # Another profiler has ended ours: what there was is gone, and training must not end for it.
@@ -109,11 +128,11 @@ class Window:
     def _can_detach(self, session: Any) -> bool:
         """Whether the end of the session can be left to another thread.
 
-        Not with Python's tracer or sessions of all threads (see ``detach`` in extract.cpp).  Nor with a GPU: that
-        CUPTI may be stopped from another thread is not verified.
+        Not for sessions of all threads (see ``detach`` in extract.cpp).  Nor with a GPU: that CUPTI may be stopped
+        from another thread is not verified.
         """
-        plain = not (self.config.stacks or self.config.all_threads or session.use_device)
-        return plain and hasattr(self.extension, "detach")
+        plain = not (self.config.all_threads or session.use_device)
+        return self.extension is not None and plain
 
     def abandon(self) -> None:
         """Forget a prepared session that will not start."""
@@ -154,17 +173,24 @@ class Window:
 
 
 class _Ending:
-    """The end of a session on a thread of its own, begun on the training thread."""
+    """The end of a session on a thread of its own, begun on the training thread.
 
-    def __init__(self, extension: Any) -> None:
+    ``traced`` waits until Python's tracer, if the session has one, has been stopped there.
+    """
+
+    def __init__(self, extension: Any, *, traced: bool) -> None:
         global _last
-        self._detached = extension.detach()
+        self._detached = detached = extension.detach()
         self._extension = extension
         self._result: Any = None
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._finish, name="profsuite-window", daemon=True)
-        self._thread.start()
+        self._running = threading.Lock()
+        self._running.acquire()
+        # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
+        _thread.start_new_thread(self._finish, ())
         _last = self
+        if traced:
+            extension.wait_untraced(detached)
 
     def _finish(self) -> None:
         from torch.autograd import profiler
@@ -177,10 +203,12 @@ class _Ending:
         finally:
             self._detached = None
             torch_profiler._run_on_profiler_stop()
+            self._running.release()
 
     def wait(self) -> None:
         """Until Kineto is free again."""
-        self._thread.join()
+        with self._running:
+            pass
 
     def result(self) -> Any:
         """Kineto's result, once; ``RuntimeError`` if it could not be had."""
@@ -222,6 +250,7 @@ class Taken:
     problem: str | None = None
     json_path: Path | None = None
     ending: _Ending | None = None
+    early: Any = None
     took_ns: int = field(default=0)
 
     def raw(self) -> RawTrace:
@@ -253,9 +282,10 @@ class Taken:
             result.save(str(self.json_path))
         self.extension.release_events(result)
         self.extension.trim()
-        out: dict[str, Any] = self.extension.extract(result)
+        out: dict[str, Any] = self.extension.extract(result, early=self.early)
         self.extension.release(result)
         del result
+        self.early = None
         self.extension.trim()
         return out
 
@@ -356,6 +386,8 @@ def through_json(result: Any, keep: Path | None = None) -> RawTrace:
 
 def read_json(source: Path | bytes) -> RawTrace:
     """The raw trace of a JSON file or its bytes, with the C scanner where it is built."""
+    from profsuite.trace.readers import native
+
     read: Callable[[Any], RawTrace] = native.read_chunks
     if native.MISSING is not None:
         from profsuite.trace.readers import fallback

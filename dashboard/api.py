@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from flask import Blueprint, Response, abort, request
 
-from profsuite.dashboard import timeline
+from profsuite.dashboard import excerpt, timeline
 from profsuite.errors import ProfsuiteError
 
 if TYPE_CHECKING:
@@ -71,6 +71,20 @@ def blueprint(catalog: Catalog, store: Store) -> Blueprint:
     @routes.get("/<key>/selection")
     def selection(key: str) -> Response:
         return _json(timeline.selection(session(key), _numbers("tracks"), *_range()))
+
+    @routes.get("/<key>/export")
+    def export(key: str) -> Response:
+        """A stretch of the trace in another format, to save."""
+        found, form, (start, end) = session(key), request.args.get("format", ""), _range()
+        if form not in excerpt.TYPES:
+            abort(400, f"format: {' or '.join(excerpt.TYPES)}")
+        try:
+            blocks = excerpt.excerpt(found, start, end, form)
+        except ProfsuiteError as error:
+            abort(422, str(error))
+        response = Response(blocks, mimetype=excerpt.TYPES[form])
+        response.headers["Content-Disposition"] = f'attachment; filename="{excerpt.file_name(found, start, end, form)}"'
+        return response
 
     @routes.get("/<key>/search")
     def search(key: str) -> Response:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -11,18 +10,19 @@ from urllib.parse import parse_qs
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from profsuite.dashboard import api, definitions, figure_table
+from profsuite.dashboard import api, definitions, figure_table, filters
 from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
 from profsuite.dashboard.guard import Guard
 from profsuite.dashboard.inputs import Choice
 from profsuite.dashboard.memory_files import MemoryFiles
-from profsuite.dashboard.pages import BY_NAME, PAGES
+from profsuite.dashboard.pages import BY_NAME, PAGES, Page
 from profsuite.dashboard.pages.compare import changes
 from profsuite.dashboard.pages.live import now
 from profsuite.dashboard.pages.memory import memory_file, moment, moment_in, moment_in_point, moment_of_point
-from profsuite.dashboard.pages.overview import RANKS_READ, place, ranks
+from profsuite.dashboard.pages.overview import RANKS_READ, overview, place, ranks
+from profsuite.dashboard.pages.timeline import address as timeline_address
 from profsuite.dashboard.pages.view import View, address
 from profsuite.dashboard.pages.whatif import outcome
 from profsuite.dashboard.store import Session, Store
@@ -32,20 +32,19 @@ from profsuite.exporters.units import size
 if TYPE_CHECKING:
     from profsuite.dashboard.catalog import Entry
 
-POLL_MS: Final = 300
+POLL_MS: Final = 100
+PATIENCE_S: Final = 0.25
+"""How long an answer waits for what is about to be there: a page is shown the moment it can be."""
 WAIT_S: Final = 600
 
 
-def create(roots: list[Path], guard: Guard | None = None, warm: bool = False) -> Dash:
-    """The application that shows the traces below ``roots``; ``TraceError`` where there are none.
+def create(roots: list[Path], guard: Guard | None = None) -> Dash:
+    """The application that shows the traces below ``roots``; ``TraceError`` where there are none."""
+    return application(Catalog(roots), Store(), guard or Guard())
 
-    ``warm`` begins with the first trace at once, while the browser starts.
-    """
-    catalog, store = Catalog(roots), Store()
-    memory_files = MemoryFiles()
-    if warm and _first(catalog).kind == "trace":
-        first = store.start(_first(catalog))
-        threading.Thread(target=_warm, args=(first,), name="profsuite-warm", daemon=True).start()
+
+def application(catalog: Catalog, store: Store, guard: Guard) -> Dash:
+    """The application that shows the traces of a catalog."""
     app = Dash(
         "profsuite.dashboard",
         title="profsuite",
@@ -60,14 +59,15 @@ def create(roots: list[Path], guard: Guard | None = None, warm: bool = False) ->
     app.server.register_blueprint(api.blueprint(catalog, store))
     app.server.register_blueprint(definitions.blueprint())
     app.server.register_blueprint(figure_table.blueprint())
-    _callbacks(app, catalog, store, memory_files)
-    (guard or Guard()).install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
+    _callbacks(app, catalog, store, MemoryFiles())
+    filters.install(app)
+    guard.install(app.server, [f"'{digest}'".replace("''", "'") for digest in app.csp_hashes()])
     return app
 
 
 def _layout(catalog: Catalog) -> Any:
     catalog.refresh()
-    options = [{"label": entry.name, "value": entry.key} for entry in sorted(catalog.entries.values(), key=_order)]
+    options = [{"label": entry.name, "value": entry.key} for entry in catalog.ordered()]
     return html.Div(
         [
             dcc.Location(id="address", refresh="callback-nav"),
@@ -90,27 +90,10 @@ def _layout(catalog: Catalog) -> Any:
     )
 
 
-def _first(catalog: Catalog) -> Entry:
-    """The trace that an address without one shows."""
-    return min(catalog.entries.values(), key=lambda entry: (entry.kind != "trace", *_order(entry)))
-
-
-def _warm(found: Background[Session]) -> None:
-    found.finished.wait()
-    if found.result is not None:
-        # What cannot be computed fails again, and is shown, where it is asked for.
-        with suppress(Exception):
-            found.result.warm()
-
-
-def _order(entry: Entry) -> tuple[str, int, str]:
-    return entry.job, -1 if entry.rank is None else entry.rank, entry.name
-
-
 def _parse(catalog: Catalog, path: str | None, search: str | None) -> tuple[Entry | None, str, dict[str, str]]:
     """The trace, the page and the parameters of an address; the first trace and page where it names none."""
     parts = [part for part in (path or "").split("/") if part]
-    key = parts[0] if parts else _first(catalog).key
+    key = parts[0] if parts else catalog.ordered()[0].key
     page = parts[1] if len(parts) > 1 else "overview"
     query = {name: values[-1] for name, values in parse_qs((search or "").lstrip("?")).items()}
     return catalog.entries.get(key), page, query
@@ -142,17 +125,41 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
         # What was given up is not begun again by asking how far it is.
         polled = ctx.triggered_id == "poll"
         found = (store.peek(entry.key) if polled else None) or store.start(entry)
-        work: Background[Any] = found
+        until = time.monotonic() + PATIENCE_S
+        work = _first_unfinished(found, page, until, retry=not polled)
         job, together = None, tuple(catalog.job(entry))
-        if found.result is not None and page.of_job and len(together) > 1:
-            work = job = store.job(together)
-        if work.state == "loading":
-            return no_update, False, _progress(entry, work, job is not None), False, menu, entry.key
-        if found.result is None or work.result is None:
-            return _failed(entry, work.error or "The reading was given up."), *done
+        if work is None and page.of_job and len(together) > 1:
+            job = store.job(together)
+            job.finished.wait(max(0, until - time.monotonic()))
+            work = None if job.state == "ready" else job
+        if work is not None and work.state == "loading":
+            what = "ranks" if work is job else "file" if work is found else "report"
+            return no_update, False, _progress(entry, work, what), False, menu, entry.key
+        if work is not None or found.result is None:
+            return _failed(entry, (work and work.error) or "It was given up."), *done
         of_job = None if job is None else job.result
         view = View(found.result, query, of_job, tuple(catalog.entries.values()), together)
-        return html.Div(page.layout(view), id="content", className=f"page-{name}"), *done
+        content = html.Div(page.layout(view), id="content", className=f"page-{name}")
+        filters.restore(content, query)
+        return content, *done
+
+    @app.callback(
+        Output("overview", "children"),
+        Input("overview-poll", "n_intervals"),
+        State("address", "pathname"),
+        prevent_initial_call=True,
+    )
+    def complete(_: int | None, path: str | None) -> Any:
+        """The overview as a whole, once the report is there."""
+        entry, _name, query = _parse(catalog, path, None)
+        found = None if entry is None else store.peek(entry.key)
+        if entry is None or found is None or found.result is None:
+            raise PreventUpdate
+        found.result.examined.finished.wait(PATIENCE_S)
+        if found.result.examined.state == "loading":
+            raise PreventUpdate
+        view = View(found.result, query, None, tuple(catalog.entries.values()), tuple(catalog.job(entry)))
+        return overview(view).children
 
     @app.callback(Input("cancel", "n_clicks"), State("address", "pathname"), prevent_initial_call=True)
     def give_up(_: int | None, path: str | None) -> None:
@@ -180,14 +187,16 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
         Input("timeline", "start_ns"),
         Input("timeline", "end_ns"),
         Input("timeline", "selected"),
+        Input("timeline", "find"),
+        Input("timeline", "range"),
+        Input("timeline", "tracks"),
         prevent_initial_call=True,
     )
-    def remember(start: int | None, end: int | None, selected: int | None) -> Any:
+    def remember(start: int | None, end: int | None, *more: Any) -> Any:
         """The address carries the view."""
         if start is None or end is None:
             raise PreventUpdate
-        chosen = "" if selected is None else f"&selected={selected}"
-        return f"?start={start}&end={end}{chosen}"
+        return timeline_address(start, end, *more)
 
     @app.callback(
         Output({"kind": "grid", "of": MATCH}, "exportDataAsCsv"),
@@ -312,8 +321,22 @@ def _show_file(entry: Entry, memory_files: MemoryFiles) -> Any:
     return html.Div(memory_file(entry, found.result), id="content", className="page-memory"), *done
 
 
-def _progress(entry: Entry, work: Background[Any], of_job: bool) -> str:
-    if of_job:
+def _first_unfinished(found: Background[Session], page: Page, until: float, retry: bool) -> Background[Any] | None:
+    """What a page still lacks, waited for until then: its trace, or the report on it; null where both are there."""
+    found.finished.wait(max(0, until - time.monotonic()))
+    if found.result is None or not page.whole:
+        return found if found.result is None else None
+    if retry:
+        found.result.retry()
+    report = found.result.examined
+    report.finished.wait(max(0, until - time.monotonic()))
+    return None if report.state == "ready" else report
+
+
+def _progress(entry: Entry, work: Background[Any], what: str) -> str:
+    if what == "report":
+        return f"Analysing {entry.name}"
+    if what == "ranks":
         return f"Reading the ranks of the job: {work.done} of {work.total or '?'}"
     if work.total:
         return f"Reading {entry.name}: {100 * work.done / work.total:.0f} % of {size(work.total)}"

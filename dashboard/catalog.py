@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from profsuite.dashboard.memory_files import find_memory_files
 from profsuite.errors import TraceError
 from profsuite.trace.load import find_ranks
+from profsuite.trace.store import is_run_folder
+
+MOST_EVENT_FILES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One trace: its ``key`` in addresses, its file, its name below the root, its rank where known, and its job.
 
-    ``job`` is shared by the ranks of one folder.  ``kind`` tells traces from files of memory alone.
+    ``job`` is shared by the ranks of one folder.  ``kind`` tells traces from files of memory alone.  ``beside`` is the
+    folder that it lies in, null where only the file itself is to be shown.
     """
 
     key: str
@@ -25,6 +29,17 @@ class Entry:
     rank: int | None
     job: str
     kind: Literal["trace", "snapshot", "timeline"] = "trace"
+    beside: Path | None = None
+
+    def event_files(self) -> list[Path]:
+        """TensorBoard's event files beside the trace, the last ``MOST_EVENT_FILES`` by name, which says when."""
+        if self.beside is None:
+            return []
+        try:
+            found = [path for path in self.beside.glob("*.tfevents.*") if path.is_file() and not path.is_symlink()]
+        except OSError:
+            return []
+        return sorted(found)[-MOST_EVENT_FILES:]
 
 
 class Catalog:
@@ -62,8 +77,16 @@ class Catalog:
                     continue
                 name = str(path.relative_to(base)) if path != base else path.name
                 key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-                found[key] = replace(entry, key=key, path=path, name=name, job=str(path.parent))
+                beside = path.parent if path != base and root.is_dir() and not is_run_folder(root) else None
+                found[key] = replace(entry, key=key, path=path, name=name, job=str(path.parent), beside=beside)
         self.entries = found
+
+    def ordered(self) -> list[Entry]:
+        """All by job and rank, traces first; an address without a trace shows the first."""
+        return sorted(
+            self.entries.values(),
+            key=lambda each: (each.kind != "trace", each.job, -1 if each.rank is None else each.rank, each.name),
+        )
 
     def get(self, key: str) -> Entry:
         """The trace of a key; ``KeyError`` if there is none."""

@@ -86,13 +86,3 @@ class Guard:
             return False
         # A browser that was given an address was not led here by a name.
         return bool(self.hosts) or address.is_loopback
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to bind to is reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

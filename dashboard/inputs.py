@@ -26,11 +26,12 @@ class Timeline(Own):
     """The timeline of one trace (assets/timeline.js).
 
     ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
-    ``selected`` the number of a slice or null.  It sets all three as the user moves.
+    ``selected`` the number of a slice or null, ``find`` what is searched for, ``range`` a selected stretch (start and
+    end), ``tracks`` those that its sums are of (null: all).  It sets all of them but the trace as the user moves.
     """
 
     _type = "Timeline"
-    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected"]  # noqa: RUF012
+    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected", "find", "range", "tracks"]  # noqa: RUF012
 
     def __init__(
         self,
@@ -39,8 +40,20 @@ class Timeline(Own):
         start_ns: int | None = None,
         end_ns: int | None = None,
         selected: int | None = None,
+        find: str | None = None,
+        range: Sequence[int] | None = None,  # noqa: A002
+        tracks: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(id=id, trace=trace, start_ns=start_ns, end_ns=end_ns, selected=selected)
+        super().__init__(
+            id=id,
+            trace=trace,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            selected=selected,
+            find=find,
+            range=None if range is None else list(range),
+            tracks=None if tracks is None else list(tracks),
+        )
 
 
 class Choice(Own):

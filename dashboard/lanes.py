@@ -13,12 +13,16 @@ import numpy as np
 
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import running_max
+from profsuite.trace.lanes import MAX_LANES as STACKS
+from profsuite.trace.lanes import find_lanes
+from profsuite.trace.nesting import nest, track_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.trace.model import Trace
 
+    Int32s = NDArray[np.int32]
     Int64s = NDArray[np.int64]
 
 MAX_LANES: Final = 256
@@ -29,14 +33,12 @@ MAX_LANES: Final = 256
 class Lanes:
     """The slices sorted by (lane, start), lane k from ``first[k]`` to ``first[k + 1]``.
 
-    ``slice_id`` is each one's row of ``slice``.
+    ``slice_id`` is each one's row of ``slice``, where its times are: they are not kept twice.
     ``track`` is each lane's track, ``level`` its number within the track, from 0.  ``num_hidden`` slices lie under
     others in a track's last lane.
     """
 
-    slice_id: Int64s
-    start: Int64s
-    end: Int64s
+    slice_id: Int32s
     first: Int64s
     track: Int64s
     level: Int64s
@@ -45,54 +47,54 @@ class Lanes:
 
 def lanes(trace: Trace) -> Lanes:
     """The lanes of all tracks; spans of the whole recording (``Role.SPAN``) are left out."""
-    order = trace.track_order
-    order = order[trace.roles[order] != Role.SPAN]
-    track = trace.array("slice", "track_id")[order].astype(np.int64)
-    start, end = trace.array("slice", "ts")[order], trace.end[order]
-    level = _levels(track, np.minimum(trace.array("slice", "depth")[order], MAX_LANES - 1).astype(np.int64), start, end)
-    hidden = level < 0
-    level[hidden] = MAX_LANES - 1
-    by_lane, first = _by_lane(track, level)
-    heads = by_lane[first[:-1]]
-    return Lanes(order[by_lane], start[by_lane], end[by_lane], first, track[heads], level[heads], int(hidden.sum()))
-
-
-def _by_lane(track: Int64s, level: Int64s) -> tuple[Int64s, Int64s]:
-    """A stable order by lane, and where in it each lane begins (and the last ends)."""
-    key = track * MAX_LANES + level
-    present = np.bincount(key) > 0
-    lane = (np.cumsum(present) - 1)[key]
-    # Of 16 bits numpy sorts in linear time.
-    by_lane = np.argsort(lane.astype(np.uint16) if len(lane) and lane.max() < 65_536 else lane, kind="stable")
-    counts = np.bincount(lane) if len(lane) else np.zeros(0, np.int64)
-    return by_lane, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _levels(track: Int64s, level: Int64s, start: Int64s, end: Int64s) -> Int64s:
-    """The levels, with slices that overlap an earlier one of their lane moved down; -1 where no lane is left.
-
-    All are given in the order of time of each track, the longer of two first.
-    """
-    waiting = np.arange(len(level))
-    while len(waiting):
-        moved = _overlapping(track, level, start, end, waiting)
-        if not len(moved):
-            break
-        level[moved] += 1
-        level[moved[level[moved] >= MAX_LANES]] = -1
-        # Whatever a moved slice now meets has to be looked at again: all of the tracks that moved.
+    rows = np.flatnonzero(trace.roles != Role.SPAN).astype(np.int32)
+    track = trace.array("slice", "track_id")[rows]
+    start, dur = trace.array("slice", "ts")[rows], trace.array("slice", "dur")[rows]
+    level = np.minimum(trace.array("slice", "depth")[rows], MAX_LANES - 1)
+    order, first = _by_lane(track, level, start, dur)
+    late = _late(start[order], (start + dur)[order], first)
+    if late.any():
         touched = np.zeros(int(track.max()) + 1, bool)
-        touched[track[moved]] = True
-        waiting = np.flatnonzero(touched[track] & (level >= 0))
-    return level
+        touched[track[order[late]]] = True
+        some = np.flatnonzero(touched[track])
+        level[some] = np.minimum(_levels(track[some], start[some], dur[some]), MAX_LANES - 1)
+        order, first = _by_lane(track, level, start, dur)
+        late = _late(start[order], (start + dur)[order], first)
+    heads = order[first[:-1]]
+    return Lanes(rows[order], first, track[heads].astype(np.int64), level[heads].astype(np.int64), int(late.sum()))
 
 
-def _overlapping(track: Int64s, level: Int64s, start: Int64s, end: Int64s, rows: Int64s) -> Int64s:
-    """Of ``rows``: those that start before an earlier one of their lane has ended."""
-    by_lane, first = _by_lane(track[rows], level[rows])
-    rows = rows[by_lane]
-    reached = running_max(end[rows], first[:-1])
-    late = np.zeros(len(rows), bool)
-    late[1:] = (start[rows[1:]] < reached[:-1]) & (end[rows[1:]] > start[rows[1:]])
-    late[first[:-1]] = False
-    return rows[late]
+def _by_lane(track: Int32s, level: Int32s, start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:
+    """The order by (lane, start, longer first), and where in it each lane begins (and the last ends)."""
+    lane = track * np.int64(MAX_LANES) + level
+    counts = np.bincount(lane) if len(lane) else np.zeros(0, np.int64)
+    present = counts > 0
+    number = (np.cumsum(present) - 1).astype(np.int32)[lane]
+    return track_order(number, start, dur), np.concatenate([[0], np.cumsum(counts[present])]).astype(np.int64)
+
+
+def _late(start: Int64s, end: Int64s, first: Int64s) -> NDArray[np.bool_]:
+    """Which slices, sorted by (lane, start), start before an earlier one of their lane has ended."""
+    late = np.zeros(len(start), bool)
+    neighbours = start[1:] < end[:-1]
+    neighbours[first[1:-1] - 1] = False
+    if neighbours.any():  # without any, none reaches further
+        reached = running_max(end, first[:-1])
+        late[1:] = (start[1:] < reached[:-1]) & (end[1:] > start[1:])
+        late[first[:-1]] = False
+    return late
+
+
+def _levels(track: Int32s, start: Int64s, dur: Int64s) -> Int64s:
+    """Levels of tracks whose slices overlap: apart into stacks in which they only nest, and in each by their depth."""
+    stack = find_lanes(track, start, dur)
+    pairs, number = np.unique(track * np.int64(STACKS) + stack, return_inverse=True)
+    number = number.astype(np.int32)
+    depth = nest(number, start, dur, np.zeros(len(start), bool))[1]
+    height = np.zeros(len(pairs), np.int64)
+    np.maximum.at(height, number, depth + 1)
+    # Each stack begins below the one before it of its track.
+    above = np.cumsum(height) - height
+    heads = np.flatnonzero(np.diff(pairs // STACKS, prepend=-1))
+    above -= np.repeat(above[heads], np.diff(np.append(heads, len(pairs))))
+    return above[number] + depth

@@ -9,27 +9,35 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from profsuite.analyzers.analysis import Analysis
-from profsuite.analyzers.diff.report import DiffReport, diff
-from profsuite.analyzers.job.report import JobReport, analyze_summaries
-from profsuite.analyzers.job.run import examine_all, summaries_of
-from profsuite.analyzers.report import Report, report_of
+import numpy as np
+
 from profsuite.dashboard.background import Background, Progress
-from profsuite.dashboard.counters import Series, all_series
-from profsuite.dashboard.tiles import Pyramid
+from profsuite.dashboard.examine import BRIEF, MANY_SLICES, TOP, examine, folder_of
+from profsuite.dashboard.memory import give_back
 from profsuite.errors import TraceError
+from profsuite.trace.cache import settle
 from profsuite.trace.load import RankFile, load
 from profsuite.trace.store import MANIFEST, is_run_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.diff.report import DiffReport
+    from profsuite.analyzers.job.report import JobReport
+    from profsuite.analyzers.report import Report
+    from profsuite.analyzers.whatif.graph import Graph
     from profsuite.dashboard.catalog import Entry
+    from profsuite.dashboard.counters import Series
+    from profsuite.dashboard.tiles import Pyramid
     from profsuite.trace.model import Trace
+
+# What is read at the start must not wait for the analyzers' import: functions import them.
 
 Version = tuple[int, int]
 KEPT: Final = 8
 """Traces kept in memory; the one unused for longest goes first."""
-TOP: Final = 50
-"""Rows of the report's lists."""
+PATIENCE_S: Final = 600
 
 _NUMBERS = count()
 
@@ -43,31 +51,66 @@ class Session:
         self.number = next(_NUMBERS)
         self._lock = threading.RLock()
         self._drawing = threading.RLock()
+        self._briefing = threading.RLock()
+        self._replaying = threading.RLock()
 
-    def warm(self) -> None:
-        """Compute what the first pages ask for: the timeline, which is quick, then the report."""
-        _ = self.main_track, self.pyramid
-        _ = self.report
+    def begin(self) -> None:
+        """Compute what the first pages ask for: timeline, report, and meanwhile the part of it that is quick."""
+        threading.Thread(target=lambda: self.pyramid, name="profsuite-timeline", daemon=True).start()
+        if self.examined.state != "ready":
+            threading.Thread(target=lambda: self.brief, name="profsuite-brief", daemon=True).start()
+
+    @property
+    def examined(self) -> Background[Report]:
+        """The whole report, or how its making goes."""
+        with self._lock:
+            return self._examined
 
     @property
     def report(self) -> Report:
-        """The whole report."""
-        with self._lock:
-            return self._report
+        """The whole report; waits for it.  ``ProfsuiteError`` where it cannot be made."""
+        return self.examined.wait(PATIENCE_S)
+
+    @property
+    def brief(self) -> Report:
+        """The sections ``BRIEF`` of the report, which are quick; more where the whole is there."""
+        found = self.examined.result
+        if found is not None:
+            return found
+        with self._briefing:
+            return self._brief
 
     @property
     def analysis(self) -> Analysis:
-        """What the report was made of, for what goes beyond it."""
+        """What goes beyond the report begins with."""
+        return self._analysis
+
+    @property
+    def graph(self) -> Graph | None:
+        """What replays replay; null without host threads and device work."""
+        with self._replaying:
+            if "graph" not in vars(self._analysis):
+                _ = self._analysis.graph
+                give_back()
+            return self._analysis.graph
+
+    def cancel(self) -> None:
+        """Give up making the report."""
+        found = vars(self).get("_examined")
+        if found is not None and found.state == "loading":
+            found.cancel()
+
+    def retry(self) -> None:
+        """Begin the report again where it was given up, or failed."""
         with self._lock:
-            _ = self._report
-            return self._analysis
+            found = vars(self).get("_examined")
+            if found is not None and found.state in ("failed", "cancelled"):
+                del vars(self)["_examined"]
 
     @property
     def main_track(self) -> int | None:
         """The track of the host's main thread, null without one."""
-        if "_main_track" in vars(self):  # the timeline does not wait for the report
-            return self._main_track
-        with self._lock:
+        with self._drawing:
             return self._main_track
 
     @property
@@ -83,25 +126,60 @@ class Session:
             return self._series
 
     @cached_property
+    def _examined(self) -> Background[Report]:
+        return Background(lambda go_on: examine(self.entry.path, self.trace, lambda: go_on(0, None))).start()
+
+    @cached_property
+    def _brief(self) -> Report:
+        from profsuite.analyzers.report import analyze
+
+        return analyze(self.trace, top=TOP, only=BRIEF)
+
+    @cached_property
     def _analysis(self) -> Analysis:
+        from profsuite.analyzers.analysis import Analysis
+
         return Analysis(self.trace, top=TOP)
 
     @cached_property
-    def _report(self) -> Report:
-        return report_of(self._analysis)
-
-    @cached_property
     def _main_track(self) -> int | None:
-        threads = self._analysis.host.threads
-        return threads[0].track_id if threads else None
+        from profsuite.analyzers.host import num_launches, num_steps
+
+        kinds = self.trace.tracks.column("kind").to_pylist()
+        hosts = [track for track, kind in enumerate(kinds) if kind == "host"]
+        steps, launches = num_steps(self.trace), num_launches(self.trace)
+        sizes = np.bincount(self.trace.array("slice", "track_id"), minlength=len(kinds))
+        return max(hosts, key=lambda t: (steps[t], launches[t], sizes[t]), default=None)
 
     @cached_property
     def _pyramid(self) -> Pyramid:
-        return Pyramid(self.trace)
+        from profsuite.dashboard import kept_timeline
+        from profsuite.dashboard.tiles import build
+
+        large = self.trace.num_rows("slice") >= MANY_SLICES
+        folder = folder_of(self.entry.path) if large else None
+        found = None if folder is None else kept_timeline.kept(self.trace, folder)
+        if found is None:
+            found = build(self.trace)
+            give_back()
+            if folder is not None and folder != self.entry.path:
+                threading.Thread(target=_keep, args=(found, folder), name="profsuite-keep", daemon=True).start()
+        return found
 
     @cached_property
     def _series(self) -> tuple[Series, ...]:
+        from profsuite.dashboard.counters import all_series
+
         return tuple(all_series(self.trace))
+
+
+def _keep(pyramid: Pyramid, folder: Path) -> None:
+    """Write a timeline beside its trace in the cache, once that is written."""
+    from profsuite.dashboard.kept_timeline import keep
+
+    settle()
+    if is_run_folder(folder):
+        keep(pyramid, folder)
 
 
 class Store:
@@ -148,23 +226,32 @@ class Store:
 
     def _read(self, entry: Entry) -> Background[Session]:
         self._versions[entry.key] = version(entry)
-        return Background(lambda progress: Session(entry, load(entry.path, progress=progress))).start()
+
+        def work(progress: Progress) -> Session:
+            session = Session(entry, load(entry.path, progress=progress))
+            session.begin()
+            return session
+
+        return Background(work).start()
 
     def peek(self, key: str) -> Background[Session] | None:
         """The trace as it is, without starting anything."""
         with self._lock:
             return self._loads.get(key)
 
-    def session(self, entry: Entry, seconds: float = 600) -> Session:
+    def session(self, entry: Entry, seconds: float = PATIENCE_S) -> Session:
         """The loaded trace; waits for it.  ``ProfsuiteError`` where it cannot be read."""
         return self.start(entry).wait(seconds)
 
     def cancel(self, key: str) -> None:
-        """Give up reading a trace, and the jobs that it belongs to."""
+        """Give up reading a trace, its report, and the jobs that it belongs to."""
         with self._lock:
-            for work in (self._loads.get(key), *(job for keys, job in self._jobs.items() if key in keys)):
+            found = self._loads.get(key)
+            for work in (found, *(job for keys, job in self._jobs.items() if key in keys)):
                 if work is not None and work.state == "loading":
                     work.cancel()
+        if found is not None and found.result is not None:
+            found.result.cancel()
 
     def job(self, entries: Sequence[Entry]) -> Background[JobReport]:
         """What the ranks of a job say together, each read in turn in the background."""
@@ -181,6 +268,8 @@ class Store:
 
     def diff(self, before: Session, after: Session) -> DiffReport:
         """What changed between two traces."""
+        from profsuite.analyzers.diff.report import diff
+
         key = before.number, after.number
         with self._lock:
             known = self._diffs.get(key)
@@ -204,6 +293,9 @@ def version(entry: Entry) -> Version | None:
 
 
 def _job(files: list[RankFile], progress: Progress) -> JobReport:
+    from profsuite.analyzers.job.report import analyze_summaries
+    from profsuite.analyzers.job.run import examine_all, summaries_of
+
     outcomes = examine_all(files, only=(), done=progress)
     for outcome in outcomes:
         if outcome.error is not None:

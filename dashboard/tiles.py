@@ -1,7 +1,7 @@
 """A timeline at any zoom, in bounded time: a pyramid of ever coarser versions of its lanes.
 
-Level 0 holds the slices.  Level k merges, within each lane, neighbours that are shorter than ``FINEST_NS * 4**k`` and
-start within the same multiple of it, so that a view asks for at most about one item a pixel and lane.
+The finest level holds the slices.  Each coarser one merges, within each lane, neighbours that are shorter than its
+resolution and start within the same multiple of it, so that a view asks for at most about one item a pixel and lane.
 """
 
 from __future__ import annotations
@@ -18,27 +18,74 @@ if TYPE_CHECKING:
 
     from profsuite.trace.model import Trace
 
+    Int32s = NDArray[np.int32]
     Int64s = NDArray[np.int64]
 
-FINEST_NS: Final = 256
-STEP: Final = 4
+FINEST_BITS: Final = 8
+STEP_BITS: Final = 2
+"""Resolutions are powers of two, so that times are put into cells by a shift: 256 ns, then each four times as much."""
+
+
+class Slices:
+    """The finest level: the slices of the trace, lane k from ``first[k]`` to ``first[k + 1]``.
+
+    Their times are looked up in the trace's columns; only the order is kept.
+    """
+
+    resolution_ns = 1
+
+    def __init__(self, trace: Trace, slice_id: Int32s, first: Int64s) -> None:
+        self._ts, self._dur = trace.array("slice", "ts"), trace.array("slice", "dur")
+        self.slice_id = slice_id
+        self.first = first
+
+    def __len__(self) -> int:
+        return len(self.slice_id)
+
+    def starts(self, rows: Int64s) -> Int64s:
+        """When items start."""
+        return self._ts[self.slice_id[rows]]
+
+    def items(self, rows: Int64s | slice) -> Items:
+        """Items by their numbers."""
+        ids = self.slice_id[rows]
+        start, dur = self._ts[ids], self._dur[ids]
+        return Items(start, start + dur, dur, ids, np.ones(len(ids), np.int32))
 
 
 @dataclass(frozen=True)
-class Level:
-    """Items sorted by (lane, start), lane k from ``first[k]`` to ``first[k + 1]``.
+class Items:
+    """Items of a level: ``slice_id`` is each one's slice, of several merged ones the longest.
 
-    ``slice_id`` is the item's slice, of several merged ones the longest; ``count`` how many it stands for, ``busy`` the
-    time that these take.
+    ``count`` is how many it stands for, ``busy`` the time that these take.
     """
 
-    resolution_ns: int
     start: Int64s
     end: Int64s
     busy: Int64s
-    slice_id: NDArray[np.int32]
-    count: NDArray[np.int32]
+    slice_id: Int32s
+    count: Int32s
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A coarser level: its items sorted by (lane, start), lane k from ``first[k]`` to ``first[k + 1]``."""
+
+    resolution_ns: int
+    all: Items
     first: Int64s
+
+    def __len__(self) -> int:
+        return len(self.all.start)
+
+    def starts(self, rows: Int64s) -> Int64s:
+        """When items start."""
+        return self.all.start[rows]
+
+    def items(self, rows: Int64s | slice) -> Items:
+        """Items by their numbers."""
+        found = self.all
+        return Items(found.start[rows], found.end[rows], found.busy[rows], found.slice_id[rows], found.count[rows])
 
 
 @dataclass(frozen=True)
@@ -47,61 +94,35 @@ class View:
 
     start: Int64s
     end: Int64s
-    slice_id: NDArray[np.int32]
-    count: NDArray[np.int32]
+    slice_id: Int32s
+    count: Int32s
     lane_first: Int64s
     resolution_ns: int
 
 
+@dataclass(frozen=True)
 class Pyramid:
-    """All levels of a trace's timeline."""
+    """All levels of a trace's timeline, the finest first, and when it starts and ends (ns)."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.lanes: Lanes = lanes(trace)
-        found = self.lanes
-        self.levels = [
-            Level(
-                1,
-                found.start,
-                found.end,
-                found.end - found.start,
-                found.slice_id.astype(np.int32),
-                np.ones(len(found.start), np.int32),
-                found.first,
-            )
-        ]
-        self.start_ns = int(found.start.min()) if len(found.start) else 0
-        self.end_ns = int(found.end.max()) if len(found.end) else 0
-        resolution = FINEST_NS
-        while resolution < self.end_ns - self.start_ns:
-            level = _merged(self.levels[-1], resolution, self.start_ns)
-            # A level that merges little saves nothing; the next coarser one is made of the last kept.
-            if 2 * len(level.start) <= len(self.levels[-1].start):
-                self.levels.append(level)
-            resolution *= STEP
+    lanes: Lanes
+    levels: list[Slices | Merged]
+    start_ns: int
+    end_ns: int
 
     def view(self, wanted: Int64s, start_ns: int, end_ns: int, width: int) -> View:
         """The lanes ``wanted`` (their numbers) from ``start_ns`` to ``end_ns``, for a drawing ``width`` pixels wide."""
         pixel = max(1, (end_ns - start_ns) // max(1, width))
         level = next(level for level in reversed(self.levels) if level.resolution_ns <= pixel)
-        parts = []
-        for lane in wanted.tolist():
-            low, high = int(level.first[lane]), int(level.first[lane + 1])
-            begin = low + int(np.searchsorted(level.start[low:high], start_ns, "right"))
-            # Only the one before may reach into the view.
-            if begin > low and level.end[begin - 1] > start_ns:
-                begin -= 1
-            parts.append(slice(begin, max(begin, low + int(np.searchsorted(level.start[low:high], end_ns)))))
-        rows = np.concatenate([np.arange(p.start, p.stop) for p in parts]) if parts else np.zeros(0, np.int64)
-        sizes = [0, *(p.stop - p.start for p in parts)]
-        return View(
-            level.start[rows],
-            level.end[rows],
-            level.slice_id[rows],
-            level.count[rows],
-            np.cumsum(sizes),
-            level.resolution_ns,
-        )
+        low, high = level.first[wanted], level.first[wanted + 1]
+        begin = _place(level, low, high, start_ns + 1)
+        end = np.maximum(begin, _place(level, low, high, end_ns))
+        # Only the one before may reach into the view.
+        before = np.flatnonzero(begin > low)
+        begin[before] -= level.items(begin[before] - 1).end > start_ns
+        lane_first = np.concatenate([[0], np.cumsum(end - begin)])
+        rows = np.repeat(begin - lane_first[:-1], end - begin) + np.arange(lane_first[-1])
+        found = level.items(rows)
+        return View(found.start, found.end, found.slice_id, found.count, lane_first, level.resolution_ns)
 
     def busy(self, wanted: Int64s, num_bins: int) -> NDArray[np.float64]:
         """How busy some lanes are together in each of ``num_bins`` equal parts of the recording: 0 to 1 each.
@@ -113,41 +134,70 @@ class Pyramid:
         bin_ns = float(edges[1] - edges[0])
         level = next(level for level in reversed(self.levels) if level.resolution_ns <= max(1, bin_ns))
         for lane in wanted.tolist():
-            rows = slice(int(level.first[lane]), int(level.first[lane + 1]))
-            start, end = level.start[rows], level.end[rows]
-            covered = np.concatenate([[0], np.cumsum(level.busy[rows])]).astype(float)
+            found = level.items(slice(int(level.first[lane]), int(level.first[lane + 1])))
+            start, end = found.start, found.end
+            covered = np.concatenate([[0], np.cumsum(found.busy)]).astype(float)
             # Busy time before each edge: whole items, and the part of the one that the edge lies in.
             place = np.searchsorted(start, edges, "right") - 1
             inside = np.maximum(place, 0)
             share = np.clip((edges - start[inside]) / np.maximum(end[inside] - start[inside], 1), 0, 1)
-            before = (
-                np.where(place >= 0, covered[inside] + share * level.busy[rows][inside], 0) if len(start) else edges * 0
-            )
+            before = np.where(place >= 0, covered[inside] + share * found.busy[inside], 0) if len(start) else edges * 0
             total += np.diff(before)
         return np.clip(total / bin_ns, 0, 1)
 
 
-def _merged(level: Level, resolution: int, origin: int) -> Level:
-    lane = np.repeat(np.arange(len(level.first) - 1), np.diff(level.first))
-    cell = (level.start - origin) // resolution
-    small = level.end - level.start < resolution
-    new = np.ones(len(level.start), bool)
-    new[1:] = (lane[1:] != lane[:-1]) | (cell[1:] != cell[:-1]) | ~small[1:] | ~small[:-1]
-    begins = np.flatnonzero(new)
-    if not len(begins):
-        return Level(resolution, level.start, level.end, level.busy, level.slice_id, level.count, level.first)
+def build(trace: Trace) -> Pyramid:
+    """The pyramid of a trace."""
+    order = lanes(trace)
+    finest = Slices(trace, order.slice_id, order.first)
+    levels: list[Slices | Merged] = [finest]
+    found, first = finest.items(slice(None)), order.first
+    start = int(found.start.min()) if len(found.start) else 0
+    end = int(found.end.max()) if len(found.end) else 0
+    bits = FINEST_BITS
+    while 1 << bits < end - start:
+        begins = _groups(found, first, bits, start)
+        # A level that merges little saves nothing; the next coarser one is made of the last kept.
+        if 2 * len(begins) <= len(found.start):
+            found, first = _merged(found, begins), np.searchsorted(begins, first)
+            levels.append(Merged(1 << bits, found, first))
+        bits += STEP_BITS
+    return Pyramid(order, levels, start, end)
+
+
+def _place(level: Slices | Merged, low: Int64s, high: Int64s, wanted_ns: int) -> Int64s:
+    """In each lane, from ``low`` to ``high``: the first item that starts at ``wanted_ns`` or later; all at once."""
+    low, high = low.copy(), high.copy()
+    waiting = np.flatnonzero(low < high)
+    while len(waiting):
+        middle = (low[waiting] + high[waiting]) >> 1
+        before = level.starts(middle) < wanted_ns
+        low[waiting] = np.where(before, middle + 1, low[waiting])
+        high[waiting] = np.where(before, high[waiting], middle)
+        waiting = waiting[low[waiting] < high[waiting]]
+    return low
+
+
+def _groups(found: Items, first: Int64s, bits: int, origin: int) -> Int64s:
+    """Where in a level each item of the next coarser one begins."""
+    cell = (found.start - origin) >> bits
+    small = found.end - found.start < 1 << bits
+    new = np.ones(len(cell), bool)
+    new[1:] = (cell[1:] != cell[:-1]) | ~small[1:] | ~small[:-1]
+    new[first[:-1]] = True
+    return np.flatnonzero(new)
+
+
+def _merged(found: Items, begins: Int64s) -> Items:
+    """The items that begin there, each with all up to the next."""
     # The longest of each group, the first of equals.
-    most = np.repeat(np.maximum.reduceat(level.busy, begins), np.diff(np.append(begins, len(new))))
-    place = np.where(level.busy == most, np.arange(len(new)), len(new))
-    longest = np.minimum.reduceat(place, begins)
-    first = np.zeros(len(level.first), np.int64)
-    np.cumsum(np.bincount(lane[begins], minlength=len(level.first) - 1), out=first[1:])
-    return Level(
-        resolution,
-        level.start[begins],
-        np.maximum.reduceat(level.end, begins),
-        np.add.reduceat(level.busy, begins),
-        level.slice_id[longest],
-        np.add.reduceat(level.count, begins).astype(np.int32),
-        first,
+    sizes = np.diff(np.append(begins, len(found.start)))
+    most = np.repeat(np.maximum.reduceat(found.busy, begins), sizes)
+    longest = np.minimum.reduceat(np.where(found.busy == most, np.arange(len(most)), len(most)), begins)
+    return Items(
+        found.start[begins],
+        np.maximum.reduceat(found.end, begins),
+        np.add.reduceat(found.busy, begins),
+        found.slice_id[longest],
+        np.add.reduceat(found.count, begins).astype(np.int32),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,7 +17,7 @@ from profsuite.exporters.compile_events import compile_rows
 from profsuite.exporters.facts import facts, valid
 from profsuite.exporters.json_words import microseconds, track_id
 from profsuite.exporters.pids import own_track, track_names
-from profsuite.exporters.rows import words
+from profsuite.exporters.rows import Rendering, words
 from profsuite.exporters.timeline import FlowIds, Timeline, common_base, timelines
 from profsuite.trace.marks import FORMAT as MARKS_FORMAT
 from profsuite.trace.marks import KEY
@@ -25,7 +25,7 @@ from profsuite.trace.readers.fields import GROUPS
 
 if TYPE_CHECKING:
     from profsuite.exporters.source import Source
-    from profsuite.exporters.target import Target
+    from profsuite.exporters.target import Sink, Target
     from profsuite.trace.batches import Batches
 
 _OWN: Final = frozenset({"process_name", "process_sort_index"})
@@ -56,7 +56,7 @@ FORMAT = Chrome()
 class _Writer:
     """One file."""
 
-    out: IO[bytes]
+    out: Sink
     ranks: list[Timeline]
     batches: list[Batches]
     added: list[str] = field(default_factory=list)
@@ -131,12 +131,14 @@ class _Writer:
         mark["num_added"] = mark.get("num_added", 0) + num_events
         self._emit(num_events, text)
 
-    def _emit(self, num_events: int, text: memoryview | bytes) -> None:
+    def _emit(self, num_events: int, lines: Rendering | bytes) -> None:
         """Events, each after a comma and a line end; the file's first without."""
-        if not len(text):
+        if not num_events:
             return
-        self.out.write(text[2:] if self._first else text)
-        self._first = False
+        if self._first:
+            self._first = False
+            lines = b"".join(lines.pieces() if isinstance(lines, Rendering) else (lines,))[2:]
+        self.out.write(lines)
         self.num_events += num_events
 
 

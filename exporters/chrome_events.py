@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from profsuite.exporters.json_words import Pools, floats, grid_words, non_empty, string, value
-from profsuite.exporters.rows import Op, Part, Separator, Words, literal, render, when, words
+from profsuite.exporters.rows import Op, Part, Rendering, Separator, Words, literal, when, words
 from profsuite.trace.columns import Text
 from profsuite.trace.readers.fields import ARGS, GROUPS, NULL_INT64
 
@@ -57,7 +57,7 @@ class Encoder:
         texts = [b",\n" + msgspec.json.encode(event) for event in events]
         return len(texts), b"".join(texts)
 
-    def slices(self, batch: Slices) -> tuple[int, memoryview]:
+    def slices(self, batch: Slices) -> tuple[int, Rendering]:
         """Complete events with all their args."""
         columns = batch.columns
         parts = [
@@ -70,9 +70,9 @@ class Encoder:
         for group, rows in batch.args.items():
             parts += self._args(group, rows.columns, rows.index)
         parts.append(literal(b"}}"))
-        return len(batch), render(len(batch), parts)
+        return len(batch), Rendering(len(batch), parts)
 
-    def flows(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, memoryview]:
+    def flows(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, Rendering]:
         """Ends of arrows."""
         phase = cast("NDArray[np.int8]", columns["phase"])
         codes = np.where(phase == ord("s"), 0, np.where(phase == ord("t"), 1, 2)).astype(np.int32)
@@ -86,9 +86,9 @@ class Encoder:
             *when(codes == 2, [literal(b', "bp": "e"')]),
             literal(b"}"),
         ]
-        return len(track), render(len(track), parts)
+        return len(track), Rendering(len(track), parts)
 
-    def counters(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, memoryview]:
+    def counters(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, Rendering]:
         """Counter events, one of all series that were recorded together."""
         series = cast("Text", columns["series"])
         name = cast("Text", columns["name"])
@@ -106,14 +106,14 @@ class Encoder:
             *when(codes < 0, [literal(b"null")]),
             *when(ends, [literal(b"}}")]),
         ]  # fmt: skip
-        return int(starts.sum()), render(len(track), parts)
+        return int(starts.sum()), Rendering(len(track), parts)
 
-    def instants(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, memoryview]:
+    def instants(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, Rendering]:
         """Instant events of threads."""
         parts = [literal(b',\n{"ph": "i", "s": "t"'), *self._common(columns, track), literal(b"}")]
-        return len(track), render(len(track), parts)
+        return len(track), Rendering(len(track), parts)
 
-    def memory(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, memoryview]:
+    def memory(self, columns: Columns, track: NDArray[np.int32]) -> tuple[int, Rendering]:
         """[memory] events."""
         parts = [
             literal(b',\n{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]"'),
@@ -122,9 +122,9 @@ class Encoder:
             *self._args("memory", columns, None),
             literal(b"}}"),
         ]
-        return len(track), render(len(track), parts)
+        return len(track), Rendering(len(track), parts)
 
-    def meta(self, columns: Columns, track: NDArray[np.int32], without: frozenset[str]) -> tuple[int, memoryview]:
+    def meta(self, columns: Columns, track: NDArray[np.int32], without: frozenset[str]) -> tuple[int, Rendering]:
         """Metadata events, without those of some names."""
         name, key, text = (cast("Text", columns[c]) for c in ("name", "key", "value"))
         keep = [word not in without for word in name.pool.to_pylist()] if without else []
@@ -147,7 +147,7 @@ class Encoder:
             Part(Op.WORD, b"", np.where(as_string, -1, text.codes), words=self._pools.words(text.pool, value)),
             *when(ends, [literal(b"}}")]),
         ]  # fmt: skip
-        return int(starts.sum()), render(len(track), parts)
+        return int(starts.sum()), Rendering(len(track), parts)
 
     def _common(self, columns: Columns, track: NDArray[np.int32], has_category: bool = True) -> list[Part]:
         """Category, name, place and time."""

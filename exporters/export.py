@@ -29,9 +29,9 @@ def export(item: Item | Sequence[Item], path: str | os.PathLike[str], to: str | 
 
     ``to`` names the format (docs/formats.md lists them), by default that of the path's ending; ``.gz`` and
     ``.zst`` after it compress.  An ``http://`` address is an OpenTelemetry collector's: the trace is sent there.
-    A sequence is a job's ranks, for formats that take several.  ``options`` are
-    those of ``profsuite.load``, for paths.  ``ProfsuiteError`` if there is no such format or the path cannot
-    be written, ``TraceError`` and ``SelectionError`` as of ``load``.
+    A sequence is a job's ranks, for formats that take several.  ``options`` are those of ``profsuite.load``; of a
+    ``Trace`` only ``steps`` and ``time`` mean something.  ``ProfsuiteError`` if there is no such format or the path
+    cannot be written, ``TraceError`` and ``SelectionError`` as of ``load``.
     """
     if to in (None, "otlp") and os.fspath(path).startswith(ENDPOINTS):
         from profsuite.exporters.otlp import send

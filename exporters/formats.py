@@ -1,12 +1,13 @@
 """The formats that a trace can be written in: what a format is, and the registry of all.
 
-One module a format: it defines ``FORMAT``, and has a line in ``FORMATS``.
+One module a format: it defines ``FORMAT``, and has a line in ``FORMATS``, by which a format is found without
+importing the others (``tests/exporters`` compares the two).
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from profsuite.errors import ProfsuiteError
 
@@ -47,30 +48,40 @@ class Format(Protocol):
         """Write all of ``source``; returns what was written, in a few words ("1,234 events")."""
 
 
-FORMATS: Final[dict[str, str]] = {
-    "parquet": "profsuite.exporters.parquet",
-    "arrow": "profsuite.exporters.arrow",
-    "chrome": "profsuite.exporters.chrome",
-    "perfetto": "profsuite.exporters.perfetto",
-    "speedscope": "profsuite.exporters.speedscope",
-    "collapsed": "profsuite.exporters.collapsed",
-    "collapsed-device": "profsuite.exporters.collapsed_device",
-    "collapsed-memory": "profsuite.exporters.collapsed_memory",
-    "pprof": "profsuite.exporters.pprof",
-    "csv": "profsuite.exporters.csv_tables",
-    "sqlite": "profsuite.exporters.sqlite",
-    "duckdb": "profsuite.exporters.duckdb",
-    "prometheus": "profsuite.exporters.prometheus",
-    "openmetrics": "profsuite.exporters.openmetrics",
-    "otlp": "profsuite.exporters.otlp",
-    "tensorboard": "profsuite.exporters.tensorboard",
-    "memory-snapshot": "profsuite.exporters.memory_snapshot",
-    "html": "profsuite.exporters.html",
-    "markdown": "profsuite.exporters.markdown",
-    "json": "profsuite.exporters.json",
-    "junit": "profsuite.exporters.junit",
+class Entry(NamedTuple):
+    """Where a format is, and what its ``suffix`` and ``compresses`` are."""
+
+    module: str
+    suffix: str = ""
+    compresses: bool = False
+
+
+FORMATS: Final[dict[str, Entry]] = {
+    "parquet": Entry("parquet"),
+    "arrow": Entry("arrow"),
+    "chrome": Entry("chrome", ".json", True),
+    "perfetto": Entry("perfetto", ".pftrace"),
+    "speedscope": Entry("speedscope", ".speedscope.json", True),
+    "collapsed": Entry("collapsed", ".collapsed", True),
+    "collapsed-device": Entry("collapsed_device", ".device.collapsed", True),
+    "collapsed-memory": Entry("collapsed_memory", ".memory.collapsed", True),
+    "pprof": Entry("pprof", ".pb.gz"),
+    "csv": Entry("csv_tables"),
+    "sqlite": Entry("sqlite", ".sqlite"),
+    "duckdb": Entry("duckdb", ".duckdb"),
+    "prometheus": Entry("prometheus", ".prom"),
+    "openmetrics": Entry("openmetrics", ".openmetrics"),
+    "otlp": Entry("otlp", ".otlp.jsonl", True),
+    "chakra": Entry("chakra", ".chakra.json", True),
+    "tensorboard": Entry("tensorboard"),
+    "xprof": Entry("xprof"),
+    "memory-snapshot": Entry("memory_snapshot", ".snapshot.pickle"),
+    "html": Entry("html", ".html"),
+    "markdown": Entry("markdown", ".md"),
+    "json": Entry("json", ".report.json"),
+    "junit": Entry("junit", ".junit.xml"),
 }
-"""Name -> module; ``profsuite.cli.convert`` lists the same names."""
+"""Name -> entry; ``profsuite.cli.convert`` lists the same names."""
 
 COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
 """Endings that compress a file, where its format ``compresses``."""
@@ -80,7 +91,7 @@ def format_called(name: str) -> Format:
     """The format of that name; ``ProfsuiteError`` if there is none."""
     if name not in FORMATS:
         raise ProfsuiteError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
-    return cast("Format", import_module(FORMATS[name]).FORMAT)
+    return cast("Format", import_module(f"profsuite.exporters.{FORMATS[name].module}").FORMAT)
 
 
 def format_of(path: str) -> Format:
@@ -88,8 +99,8 @@ def format_of(path: str) -> Format:
     bare = path
     for ending in COMPRESSIONS:
         bare = bare.removesuffix(ending)
-    known = sorted(map(format_called, FORMATS), key=lambda form: len(form.suffix), reverse=True)
-    for form in known:
-        if form.suffix and (path.endswith(form.suffix) or (form.compresses and bare.endswith(form.suffix))):
-            return form
+    known = [(name, entry) for name, entry in FORMATS.items() if entry.suffix]
+    for name, entry in sorted(known, key=lambda each: len(each[1].suffix), reverse=True):
+        if path.endswith(entry.suffix) or (entry.compresses and bare.endswith(entry.suffix)):
+            return format_called(name)
     raise ProfsuiteError(f"{path}: its ending names no format; name one of {', '.join(FORMATS)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.exporters.source import Source
-    from profsuite.exporters.target import Target
+    from profsuite.exporters.target import Sink, Target
     from profsuite.exporters.timeline import Slices, Timeline
     from profsuite.trace.batches import Batches
 
@@ -64,7 +64,7 @@ FORMAT = Perfetto()
 class _Writer:
     """One file."""
 
-    out: IO[bytes]
+    out: Sink
     ranks: list[Timeline]
     tracks: Tracks = field(default_factory=Tracks)
 
@@ -136,7 +136,7 @@ class _Writer:
             words = _flow_words(flows, batch)
             self.out.write(encoder.slices(batch, np.flatnonzero(now), words, instant=False))
             if len(own):
-                packets = _packets(encoder.slices(batch, own, words, instant=False))
+                packets = _packets(b"".join(encoder.slices(batch, own, words, instant=False).pieces()))
                 for number_, data in zip(place[bounds[0] : bounds[1]].tolist(), packets, strict=True):
                     held[number_] = data
         self.out.write(b"".join(held))
@@ -188,12 +188,12 @@ def _flow_words(flows: FlowEnds, batch: Slices) -> Any:
     return flow_words(len(batch), flows.row[low:high] - batch.first, flows.flow[low:high], flows.last[low:high])
 
 
-def _packets(data: memoryview) -> list[bytes]:
+def _packets(data: bytes) -> list[bytes]:
     """Packets that ``render`` wrote, one a row: their lengths are varints of four bytes."""
     found, at = [], 0
     while at < len(data):
         size = 5 + sum((data[at + 1 + i] & 127) << 7 * i for i in range(4))
-        found.append(bytes(data[at : at + size]))
+        found.append(data[at : at + size])
         at += size
     return found
 

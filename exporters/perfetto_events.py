@@ -9,7 +9,7 @@ import numpy as np
 from profsuite.exporters.chrome_events import FIELDS
 from profsuite.exporters.json_words import floats, grid_words
 from profsuite.exporters.protobuf import BYTES, FIXED64, VARINT, delimited, number, tag
-from profsuite.exporters.rows import Op, Part, Words, literal, message, render, when, words
+from profsuite.exporters.rows import Op, Part, Rendering, Words, literal, message, when, words
 from profsuite.trace.columns import Text
 from profsuite.trace.readers.fields import NULL_INT64
 
@@ -93,9 +93,9 @@ class Interner:
             self._write(packet(_HEAD + delimited(12, b"".join(body))))
 
 
-def ends(ts: NDArray[np.int64], uuid: NDArray[np.int64]) -> memoryview:
+def ends(ts: NDArray[np.int64], uuid: NDArray[np.int64]) -> Rendering:
     """The ends of slices."""
-    return render(len(ts), _event(ts, _END, uuid, ()))
+    return Rendering(len(ts), _event(ts, _END, uuid, ()))
 
 
 class Encoder:
@@ -105,7 +105,7 @@ class Encoder:
         self._interner = interner
         self._uuids = uuids
 
-    def slices(self, batch: Slices, rows: NDArray[np.int64], flows: Words | None, instant: bool) -> memoryview:
+    def slices(self, batch: Slices, rows: NDArray[np.int64], flows: Words | None, instant: bool) -> Rendering:
         """Begins of some slices of a batch; instants where they have no length."""
         columns, track = batch.columns, batch.track[rows]
         taken = {name: _take(values, rows) for name, values in columns.items()}
@@ -115,35 +115,35 @@ class Encoder:
         if flows is not None:
             parts.append(Part(Op.WORD, b"", rows.astype(np.int32), words=flows))
         ts = cast("NDArray[np.int64]", taken["ts"])
-        return render(len(rows), _event(ts, _INSTANT if instant else _BEGIN, self._uuids[track], parts))
+        return Rendering(len(rows), _event(ts, _INSTANT if instant else _BEGIN, self._uuids[track], parts))
 
-    def instants(self, columns: Columns, track: NDArray[np.int32]) -> memoryview:
+    def instants(self, columns: Columns, track: NDArray[np.int32]) -> Rendering:
         """Instant events."""
         ts = cast("NDArray[np.int64]", columns["ts"])
-        return render(len(ts), _event(ts, _INSTANT, self._uuids[track], self._named(columns)))
+        return Rendering(len(ts), _event(ts, _INSTANT, self._uuids[track], self._named(columns)))
 
-    def memory(self, columns: Columns, track: NDArray[np.int32], name: Text) -> memoryview:
+    def memory(self, columns: Columns, track: NDArray[np.int32], name: Text) -> Rendering:
         """[memory] events; ``name`` says so in every row."""
         ts = cast("NDArray[np.int64]", columns["ts"])
         parts = [Part(Op.VARINT, _NAME_ID, self._interner.ids(_NAMES, name)), *self._args("memory", columns, None)]
-        return render(len(ts), _event(ts, _INSTANT, self._uuids[track], parts))
+        return Rendering(len(ts), _event(ts, _INSTANT, self._uuids[track], parts))
 
-    def counters(self, columns: Columns, uuid: NDArray[np.int64]) -> memoryview:
+    def counters(self, columns: Columns, uuid: NDArray[np.int64]) -> Rendering:
         """Values of counters, each on its counter's track."""
         ts, value = cast("NDArray[np.int64]", columns["ts"]), cast("NDArray[np.float64]", columns["value"])
         known = np.isfinite(value)
         ts, value, uuid = ts[known], value[known], uuid[known]
-        return render(len(ts), _event(ts, _COUNTER, uuid, [Part(Op.FIXED, _COUNTER_VALUE, value.view(np.int64))]))
+        return Rendering(len(ts), _event(ts, _COUNTER, uuid, [Part(Op.FIXED, _COUNTER_VALUE, value.view(np.int64))]))
 
     def flow_ends(
         self, ts: NDArray[np.int64], track: NDArray[np.int32], flow: NDArray[np.int64], last: NDArray[np.bool_]
-    ) -> memoryview:
+    ) -> Rendering:
         """Flow ends at no slice's start, as instants."""
         parts = [
             *when(~last, [Part(Op.FIXED, _FLOW, flow)]),
             *when(last, [Part(Op.FIXED, _LAST_FLOW, flow)]),
         ]
-        return render(len(ts), _event(ts, _INSTANT, self._uuids[track], parts))
+        return Rendering(len(ts), _event(ts, _INSTANT, self._uuids[track], parts))
 
     def _named(self, columns: Columns) -> list[Part]:
         category, name = cast("Text", columns["category"]), cast("Text", columns["name"])

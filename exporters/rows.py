@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow as pa
 from profsuite.trace.readers.fields import NULL_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -105,12 +105,34 @@ def message(tag: bytes, parts: Sequence[Part]) -> list[Part]:
     return [Part(Op.OPEN, tag), *parts, Part(Op.CLOSE)]
 
 
+PIECE_ROWS: Final = 4_096
+"""Rows that are rendered at once: their text stays in the processor's cache until it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Rows that are rendered when they are written, which another thread may do meanwhile."""
+
+    num_rows: int
+    parts: Sequence[Part]
+
+    def pieces(self) -> Iterator[memoryview]:
+        """The text, some rows at a time."""
+        native = native_rows()
+        if native is None:
+            yield render_arrow(self.num_rows, self.parts)
+            return
+        given = [_tuple(part) for part in self.parts]
+        for first in range(0, self.num_rows, PIECE_ROWS):
+            yield memoryview(native(first, min(self.num_rows, first + PIECE_ROWS), given))
+
+
 def render(num_rows: int, parts: Sequence[Part]) -> memoryview:
     """The parts of every row, row by row."""
     native = native_rows()
     if native is None:
         return render_arrow(num_rows, parts)
-    return memoryview(native(num_rows, [_tuple(part) for part in parts]))
+    return memoryview(native(0, num_rows, [_tuple(part) for part in parts]))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profsuite.trace.batches import SpillBatches, TableBatches
-from profsuite.trace.embedded import is_embedded
-from profsuite.trace.load import load, stream
+from profsuite.trace.load import load, selected, stream
 from profsuite.trace.model import Trace
+from profsuite.trace.source import open_source
 from profsuite.trace.spill import Spill
 
 if TYPE_CHECKING:
@@ -76,14 +77,19 @@ def _is_streamed(path: str) -> bool:
     file = Path(path)
     if not file.is_file():
         return False  # a run folder; or load says what is wrong with it
-    with file.open("rb") as opened:
-        return not is_embedded(opened.read(16))
+    with open_source(path) as source:
+        return source.format == "json"
 
 
 def source_of(item: Item | Sequence[Item], **options: Any) -> Source:
-    """The source of a trace, a path, or several of them; ``options`` are those of ``profsuite.load``."""
+    """The source of a trace, a path, or several of them; ``options`` are those of ``profsuite.load``.
+
+    Of a ``Trace`` the part is taken that ``steps`` and ``time`` say; the others are about files.  ``TypeError``
+    for an option that ``load`` has not.
+    """
+    inspect.signature(load).bind("", **options)
     items = item if isinstance(item, Sequence) and not isinstance(item, str) else [item]
-    inputs = [each if isinstance(each, Trace) else os.fspath(each) for each in items]
-    selected = options.get("steps") is not None or options.get("time") is not None
+    part = {name: options[name] for name in ("steps", "time") if options.get(name) is not None}
+    inputs = [selected(each, **part) if isinstance(each, Trace) else os.fspath(each) for each in items]
     streaming = {name: value for name, value in options.items() if name in ("max_unpacked", "reader", "progress")}
-    return Source(inputs, lambda path: load(path, **options), lambda path: stream(path, **streaming), selected)
+    return Source(inputs, lambda path: load(path, **options), lambda path: stream(path, **streaming), bool(part))

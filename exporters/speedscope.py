@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from profsuite.exporters.source import Source
     from profsuite.exporters.stacks import Stacks, Weights
-    from profsuite.exporters.target import Target
+    from profsuite.exporters.target import Sink, Target
     from profsuite.trace.model import Trace
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -62,7 +62,7 @@ class Speedscope:
 FORMAT = Speedscope()
 
 
-def _say(out: IO[bytes], text: str) -> None:
+def _say(out: Sink, text: str) -> None:
     out.write(text.encode("utf-8", "replace"))
 
 
@@ -94,7 +94,7 @@ class _Thread:
     is_close: NDArray[np.int32]
     at: NDArray[np.int64]
 
-    def write(self, out: IO[bytes]) -> None:
+    def write(self, out: Sink) -> None:
         """Write it as an evented profile."""
         head: dict[str, Any] = {"type": "evented", "name": self.name, "unit": "nanoseconds"}
         head |= {"startValue": self.start, "endValue": self.end}

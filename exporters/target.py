@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from profsuite.errors import ProfsuiteError
 from profsuite.exporters.formats import COMPRESSIONS
+from profsuite.exporters.rows import Rendering
 
 LEVEL = 1
 """How hard gzip tries: traces are written far slower at higher levels, and hardly smaller."""
@@ -33,8 +34,8 @@ class Target:
         self.compression = COMPRESSIONS.get(ending)
 
     @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """The target as a stream of bytes, compressed where its ending says so."""
+    def open(self) -> Iterator[Sink]:
+        """What takes the bytes of the target, compressed where its ending says so."""
         with self.path.open("wb") as file:
             if self.compression == "gzip":
                 stream = _gzip(file)
@@ -45,34 +46,35 @@ class Target:
             else:
                 stream = file
             with stream, _behind(stream) as queue:
-                yield cast("IO[bytes]", queue)
+                yield queue
 
 
-class _Queue:
-    """Takes bytes for another thread to write; raises what went wrong there."""
+class Sink:
+    """Takes bytes, or rows to render, for another thread to write; raises what went wrong there."""
 
     def __init__(self) -> None:
         self.waiting: Queue[Any] = Queue(1)
         self.error: BaseException | None = None
 
-    def write(self, data: Any) -> int:
-        """Write the bytes, some time."""
+    def write(self, data: bytes | bytearray | memoryview | Rendering) -> None:
+        """Write the bytes or rows, some time."""
         if self.error is not None:
             raise self.error
         self.waiting.put(data)
-        return len(data)
 
 
 @contextmanager
-def _behind(stream: Any) -> Iterator[_Queue]:
-    """Packs and writes in a thread of its own: neither needs the interpreter, and the next rows can be made."""
-    queue = _Queue()
+def _behind(stream: Any) -> Iterator[Sink]:
+    """Renders, packs and writes in a thread of its own, without the interpreter: the next rows are made meanwhile."""
+    queue = Sink()
 
     def work() -> None:
         while (data := queue.waiting.get()) is not None:
             try:
                 if queue.error is None:
-                    stream.write(data)
+                    for piece in data.pieces() if isinstance(data, Rendering) else (data,):
+                        stream.write(piece)
+                        del piece  # its memory is the next one's
             except BaseException as error:
                 queue.error = error
             del data

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from profsuite.trace.batches import Batches, Columns
 
-ARG_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
+ARG_GROUPS: Final = ("op", "gpu", "collective", "sync", "python", "xla", "rocprof")
 """Groups whose rows are args of a slice."""
 
 ROWS: Final = 32_768

@@ -41,8 +41,8 @@ def results(work: Path) -> dict[str, Any]:
 
 def test_every_case_is_measured(results: dict[str, Any]) -> None:
     assert list(results["cases"]) == [
-        "load", "single", "fallback", "stream", "export", "reopen", "analyze", "critical_path", "gzipped", "stages",
-        "snapshot", "ranks",
+        "load", "single", "fallback", "stream", "export", "reopen", "analyze", "critical_path", "analyses", "gzipped",
+        "stages", "snapshot", "ranks",
     ]  # fmt: skip
     assert all(results["cases"].values())
 

@@ -21,9 +21,13 @@ from profsuite.analyzers.report import Report, report_of
 from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
 from profsuite.trace.load import RankFile, find_ranks, load
+from profsuite.trace.redaction.redactor import Redactor
+from profsuite.trace.redaction.tables import redact_trace
 
 if TYPE_CHECKING:
     from profsuite.trace.model import Trace
+    from profsuite.trace.redaction.report import RedactionReport
+    from profsuite.trace.redaction.settings import Redaction
 
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
@@ -36,7 +40,7 @@ Done = Callable[[int, int], None]
 class Outcome:
     """What became of one file: its report and, where its rank is known, its summary; or why it cannot be read.
 
-    ``health`` has the kind and count of each row of the trace's ``health`` table.
+    ``health`` has the kind and count of each row of the trace's ``health`` table, ``redacted`` what was replaced.
     """
 
     file: RankFile
@@ -44,6 +48,7 @@ class Outcome:
     summary: RankSummary | None = None
     error: str | None = None
     health: tuple[tuple[str, int], ...] = field(default=())
+    redacted: RedactionReport | None = None
 
 
 def examine(
@@ -53,19 +58,26 @@ def examine(
     only: Collection[str] | None = None,
     peak: Mapping[str, float] | None = None,
     location: str | None = None,
+    redaction: Redaction | None = None,
     **options: Any,
 ) -> Outcome:
     """Read one trace (at ``location``, if that is not the file's own path) and say what the job needs of it.
 
     ``top``, ``only`` and ``peak`` are those of ``analyze``.
-    ``options`` are those of ``load``.  A file that is no trace becomes an outcome with an error; other errors are
-    raised.  Afterwards nothing of the trace is kept.
+    ``redaction`` is what to hide of the trace before anything is said of it.  ``options`` are those of ``load``.
+    A file that is no trace becomes an outcome with an error; other errors are raised.
+    Afterwards nothing of the trace is kept.
     """
     try:
         trace = load(location or file.path, **options)
     except TraceError as error:
         return Outcome(file, error=str(error).replace(location or file.path, file.path))
-    return _outcome(file, replace(trace, info=replace(trace.info, source=file.path)), only, top, peak)
+    trace = replace(trace, info=replace(trace.info, source=file.path))
+    if redaction is None:
+        return _outcome(file, trace, only, top, peak)
+    redactor = Redactor(redaction)
+    outcome = _outcome(file, redact_trace(trace, redactor), only, top, peak)
+    return replace(outcome, redacted=redactor.report)
 
 
 def _outcome(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from profsuite.analyzers.host_calls import OP, PYTHON, communicates
-from profsuite.analyzers.whatif.parts import ACTIVE
+from profsuite.analyzers.whatif.parts import IS_ACTIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WAIT_NS: Final = 50_000
 """A hole between ops shorter than this, or than five typical other ones, is the thread's own time."""
+LATE_NS: Final = 100_000
+"""From a call to the start of its collective on a thread that is free, and has a core, it takes less."""
 RESUME_NS: Final = 100_000
 """A thread that waited for a collective goes on within this time of its end, or a tenth of the wait."""
 
@@ -32,8 +34,9 @@ class Collectives(NamedTuple):
     """Collectives on threads other than the main one, by thread and start; n rows.
 
     ``begin`` and ``end`` are of the running collective, ``caller`` is the thread whose call at ``called`` put it into
-    the queue.  ``latency`` is from there to the start, where the thread was free, else 0, and ``queued`` from the end
-    of the thread's collective before to the start, 0 where it was free.
+    the queue; where the thread had no core, it is the moment since which it had one.  ``latency`` is from there to the
+    start, where the thread was free, else 0, and ``queued`` from the end of the thread's collective before to the
+    start, 0 where it was free.
     """
 
     rows: Int64s
@@ -60,9 +63,7 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     codes = trace.array("slice", "name")
     named = communicates(trace)[codes]
     # A thread with ops of its own is a backward thread, whose spans say when it calls collectives.
-    apart = [
-        thread for thread, line in machine.threads.items() if thread != main and not np.isin(line.code, ACTIVE).any()
-    ]
+    apart = [thread for thread, line in machine.threads.items() if thread != main and not IS_ACTIVE[line.code].any()]
     rows = np.flatnonzero(
         named & (machine.classes == PYTHON) & np.isin(machine.tracks, apart) & (machine.ends > machine.ts)
     )
@@ -73,7 +74,8 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     caller, called = np.full(len(rows), main, np.int64), _last_at_work(begin, at_work)
     calls = np.flatnonzero(named & (machine.classes == OP))
     words = trace.words("slice", "name")
-    kinds = np.array([_kind(word) for word in words] or [""])
+    told = zip(words, communicates(trace), strict=True)
+    kinds = np.array([_kind(word) if collective else "" for word, collective in told] or [""])
     for kind in np.unique(kinds[codes[rows]]).tolist():
         which = np.flatnonzero(kinds[codes[rows]] == kind)
         which = which[np.argsort(begin[which], kind="stable")]
@@ -90,6 +92,9 @@ def collectives(machine: Machine, main: int, at_work: IntervalSet) -> Collective
     before[np.concatenate([[True], track[1:] != track[:-1]])[: len(rows)]] = np.iinfo(np.int64).min
     before = before[: len(rows)]
     busy = before > called
+    # A free thread that begins this late had no core: it gets the caller's once that one waits, or is interrupted.
+    late = ~busy & (caller == main) & (begin - called > LATE_NS)
+    called[late] = np.maximum(called, _last_at_work(begin, at_work))[late]
     latency = np.where(busy, 0, begin - called)
     queued = np.where(busy, begin - np.where(busy, before, 0), 0)
     return Collectives(rows, track, begin, end, caller, called, latency, queued)

@@ -17,6 +17,7 @@ from profsuite.analyzers.host_calls import CLASSES
 from profsuite.analyzers.whatif.device_edges import device_edges
 from profsuite.analyzers.whatif.host_points import UNLIMITED, Points, host_points
 from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, Edges, Machine
+from profsuite.trace.ordering import sorted_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,8 @@ class Graph:
     Edge ``e`` of target ``i`` (``first[i] <= e < first[i + 1]``) comes from ``source[e]`` and takes ``weight[e]``, of
     which its kind (``edge[e]``, a code of ``EDGES``) leaves ``rest[e]`` unexplained; ``is_running`` marks the host
     edges whose weight is what the thread did meanwhile.  ``start`` and ``end`` are the nodes between which the job is
-    measured, ``steps`` the (start, end) nodes of each step on the main thread.
+    measured, ``steps`` the (start, end) nodes of each step on the main thread, whose track is ``main`` (null without
+    host threads).
     """
 
     origin_ns: int
@@ -57,6 +59,7 @@ class Graph:
     end: int
     steps: NDArray[np.int64]
     num_anchored: int
+    main: int | None
 
     @property
     def num_nodes(self) -> int:
@@ -139,24 +142,27 @@ def _sorted(
     edges: Edges,
 ) -> Graph:
     """Nodes in the order of time, edges by target; whatever is not explained exactly is anchored to the root."""
-    order = np.lexsort((rank, time))
+    order = sorted_by(time, rank)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     time, own = time[order], own[order]
     begin = time - own
     found = edges.arrays()
     found = found._replace(target=place[found.target], source=place[found.source])
-    found = found.at((found.source < found.target) & (time[found.source] + found.weight <= begin[found.target]))
+    early = time[found.source] + found.weight - begin[found.target]
+    kept = (found.source < found.target) & (early <= 0)
     exact = np.zeros(len(time), bool)
-    exact[found.target[time[found.source] + found.weight == begin[found.target]]] = True
+    exact[found.target[kept & (early == 0)]] = True
     exact[_ROOT] = True
     loose = np.flatnonzero(~exact)
-    anchors = Edges()
-    anchors.add(loose, np.zeros(len(loose), np.int64), begin[loose], ANCHOR, begin[loose])
-    anchors.extend(found)
-    found = anchors.arrays()
+    if len(loose):
+        anchors = Edges()
+        anchors.add(loose, np.zeros(len(loose), np.int64), begin[loose], ANCHOR, begin[loose])
+        anchors.extend(found)
+        found, kept = anchors.arrays(), np.concatenate([np.ones(len(loose), bool), kept])
     # By target; of equal edges the first decides, so those with a cause come before those without.
-    found = found.at(np.lexsort((found.kind, found.target)))
+    by_target = sorted_by(found.target, found.kind)
+    found = found.at(by_target if kept.all() else by_target[kept[by_target]])
     first = np.zeros(len(time) + 1, np.int64)
     np.cumsum(np.bincount(found.target, minlength=len(time)), out=first[1:])
     shift = 1 + machine.num_work
@@ -178,6 +184,7 @@ def _sorted(
         end=int(place[-1]),
         steps=steps,
         num_anchored=len(loose),
+        main=machine.main,
     )
 
 

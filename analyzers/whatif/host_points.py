@@ -12,7 +12,7 @@ import numpy as np
 
 from profsuite.analyzers.host_calls import ALLOCATOR, LAUNCH, SYNC
 from profsuite.analyzers.whatif.collectives import collectives, waits
-from profsuite.analyzers.whatif.parts import ACTIVE, FORK, JOIN, LAUNCH_NS, SYNCED, Edges, Machine
+from profsuite.analyzers.whatif.parts import FORK, IS_ACTIVE, JOIN, LAUNCH_NS, SYNCED, Edges, Machine
 from profsuite.trace.intervals import covered, merge
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class _Collector:
 
 
 def _activity(line: Timeline) -> IntervalSet:
-    busy = np.isin(line.code, ACTIVE)
+    busy = IS_ACTIVE[line.code]
     return merge(line.time[:-1][busy], line.time[1:][busy])
 
 

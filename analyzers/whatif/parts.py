@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from profsuite.analyzers.host_calls import ALLOCATOR, COMPILE, GC, INPUT, LAUNCH, OP, SYNC
+from profsuite.analyzers.host_calls import ALLOCATOR, CLASSES, COMPILE, GC, INPUT, LAUNCH, OP, SYNC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,8 @@ LAUNCH_NS: Final = 5_000
 
 ACTIVE: Final = (OP, LAUNCH, ALLOCATOR, SYNC, INPUT, COMPILE, GC)
 """Classes of host time that show a thread at work; Python frames also last while it waits."""
+IS_ACTIVE: Final = np.isin(np.arange(len(CLASSES)), ACTIVE)
+"""The same, indexed by the class."""
 
 
 class Columns(NamedTuple):
@@ -161,9 +163,7 @@ class Machine:
             tracks = np.bincount(self.tracks[marks])
             if int(tracks.argmax()) in self.threads:
                 return int(tracks.argmax())
-        active = {
-            track: int(np.diff(line.time)[np.isin(line.code, ACTIVE)].sum()) for track, line in self.threads.items()
-        }
+        active = {track: int(np.diff(line.time)[IS_ACTIVE[line.code]].sum()) for track, line in self.threads.items()}
         most = max(active.values(), default=0)
         busy = [track for track, time in active.items() if 20 * time >= most]
         return min(busy, key=lambda track: (int(self.threads[track].time[0]), track), default=None)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from profsuite.analyzers.base import Ns, Pct, pct
 from profsuite.analyzers.host_calls import CLASSES
 from profsuite.analyzers.whatif.parts import ANCHOR, DEPENDENCY, FORK, HOST, JOIN, LAUNCHED, STREAM, SYNCED
-from profsuite.trace.dag import earliest, latest
+from profsuite.trace.dag import earliest, latest, path_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,24 +90,19 @@ class CriticalPath(Struct, frozen=True, kw_only=True):
 
 def path_nodes(graph: Graph) -> tuple[Int64s, Int64s]:
     """The nodes of the longest path in order, and the edge that leads to each (-1 for the first)."""
-    _, binding = earliest(graph.first, graph.source, graph.weight, graph.own)
-    # A view gives single elements faster than an array, and without a list of them all.
-    edges, source, finish = binding.data, graph.source.data, graph.time.data
+    return _path_nodes(graph, earliest(graph.first, graph.source, graph.weight, graph.own)[1])
+
+
+def _path_nodes(graph: Graph, binding: Int64s) -> tuple[Int64s, Int64s]:
     begin = int(graph.time[graph.start])
-    nodes, node = [], graph.end
-    while True:
-        nodes.append(node)
-        edge = edges[node]
-        if edge < 0 or finish[node] <= begin:
-            break
-        node = source[edge]
-    order = np.array(nodes[::-1], np.int64)
+    order = path_back(graph.source, binding, graph.time, begin, graph.end)[::-1]
     return order, np.concatenate([[-1], binding[order[1:]]])
 
 
 def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPath:
     """The longest path, split by cause, and the ``top`` kernels and copies on it."""
-    nodes, edges = path_nodes(graph)
+    finish, binding = earliest(graph.first, graph.source, graph.weight, graph.own)
+    nodes, edges = _path_nodes(graph, binding)
     begin, stop = int(graph.time[graph.start]), int(graph.time[graph.end])
     totals = dict.fromkeys(PATH_CAUSES, 0)
     # Each node's time: from the finish of the one before on the path to its own start, and its own duration (of
@@ -134,7 +129,6 @@ def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPa
         for code, total in enumerate(shares.tolist()):
             totals[_HOST_CAUSES[code]] += total
     length = stop - begin
-    finish = earliest(graph.first, graph.source, graph.weight, graph.own)[0]
     device = sum(totals[cause] for cause in _WORK_CAUSES)
     return CriticalPath(
         start_ns=begin + graph.origin_ns,

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from profsuite.collector.prune import mark_used, prune
 from profsuite.errors import ProfsuiteError
-from profsuite.trace.cache import cache_folder
+from profsuite.trace.cache_folder import cache_folder
 
 NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
 SOURCE: Final = NATIVE / "cupti_engine.cpp"

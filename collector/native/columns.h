@@ -1,10 +1,9 @@
 // What PyTorch itself recorded (ops, annotations, Python calls, allocations), as columns.
 //
-// It is walked in the event tree, which holds values where the exported JSON holds their text.  Equal shapes, types
-// and scalars occur thousands of times: each is looked up by its bytes, and its text is made once.
+// It is walked in the event tree, which holds values where the exported JSON holds their text.
 #pragma once
 
-#include "layouts.h"
+#include "op_inputs.h"
 #include "pools.h"
 
 #include <torch/csrc/profiler/collection.h>
@@ -13,6 +12,7 @@
 
 #include <ActivityType.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,8 +22,6 @@
 #include <vector>
 
 namespace profsuite {
-
-using namespace torch::profiler::impl;
 
 struct Slices {
   std::vector<int64_t> ts, dur, external;
@@ -59,6 +57,14 @@ struct Instants {
 // The event tree as columns.  The walk needs no Python object and runs without the GIL.
 class TreeColumns {
  public:
+  // ``early``: where the inputs of the session's ops have gone, null where the ops still have them.
+  explicit TreeColumns(EarlyInputs* early = nullptr) : early_(early) {}
+
+  // The pools of the inputs.
+  const OpInputs& inputs() const {
+    return early_ ? early_->inputs : own_inputs_;
+  }
+
   void walk(const std::vector<std::shared_ptr<Result>>& roots) {
     // Children after their parent; the number of the nearest Python call above goes along.
     struct Item {
@@ -66,17 +72,17 @@ class TreeColumns {
       int64_t caller;
     };
     std::vector<Item> stack;
-    for (auto root = roots.rbegin(); root != roots.rend(); ++root) {
-      stack.push_back({root->get(), kNull});
-    }
-    while (!stack.empty()) {
-      auto [result, caller] = stack.back();
-      stack.pop_back();
-      int64_t inner = take(*result, caller);
-      const auto& children = result->children_;
-      for (auto child = children.rbegin(); child != children.rend(); ++child) {
-        stack.push_back({child->get(), inner});
+    const auto push = [&](const std::vector<std::shared_ptr<Result>>& results, int64_t caller) {
+      for (auto result = results.rbegin(); result != results.rend(); ++result) {
+        stack.push_back({result->get(), caller});
       }
+    };
+    push(roots, kNull);
+    while (!stack.empty()) {
+      const auto [result, caller] = stack.back();
+      stack.pop_back();
+      const int64_t inner = take(*result, caller);
+      push(result->children_, inner);
     }
   }
 
@@ -86,29 +92,49 @@ class TreeColumns {
   Memory memory;
   Flows flows;
   Instants instants;
-  Pool names, categories, shapes, types, concretes, stacks, modules;
+  Pool names, categories, stacks, modules;
   std::vector<std::pair<int64_t, int64_t>> tracks;
   std::vector<std::pair<int32_t, std::unordered_map<std::string, std::string>>> meta;
 
  private:
-  ByValue by_shape_, by_types_, by_concrete_, by_frame_;
+  OpInputs own_inputs_;
+  EarlyInputs* early_;
+  ByWords<int32_t> by_frame_;
+  Words key_;
   std::unordered_map<uint64_t, int32_t> track_numbers_;
-  std::string dims_, strides_, dtypes_, key_;
+  uint64_t last_track_ = 0;
+  int32_t last_track_number_ = -1;
+  std::array<int32_t, 256> category_numbers_ = filled();
+
+  static std::array<int32_t, 256> filled() {
+    std::array<int32_t, 256> numbers{};
+    numbers.fill(-1);
+    return numbers;
+  }
 
   int32_t track(const Result& result) {
     int64_t process = process_of(result.kineto_info_.device);
     auto device = static_cast<uint32_t>(process);
     auto resource = static_cast<uint32_t>(result.kineto_info_.resource);
     uint64_t key = (static_cast<uint64_t>(device) << 32) | resource;
+    if (key == last_track_ && last_track_number_ >= 0) {
+      return last_track_number_;
+    }
     auto [found, fresh] = track_numbers_.emplace(key, static_cast<int32_t>(tracks.size()));
     if (fresh) {
       tracks.emplace_back(process, std::abs(static_cast<int64_t>(result.kineto_info_.resource)));
     }
+    last_track_ = key;
+    last_track_number_ = found->second;
     return found->second;
   }
 
   int32_t category(libkineto::ActivityType type) {
-    return categories.code(libkineto::toString(type));
+    auto& number = category_numbers_[static_cast<uint8_t>(type)];
+    if (number < 0) {
+      number = categories.code(libkineto::toString(type));
+    }
+    return number;
   }
 
   int32_t add(const Result& result, int32_t name, int64_t end, int64_t external) {
@@ -156,7 +182,12 @@ class TreeColumns {
     ops.sequence.push_back(related ? op.sequence_number_ : kNull);
     ops.forward_thread.push_back(related ? static_cast<int64_t>(op.forward_tid_) : kNull);
     ops.record_function.push_back(static_cast<int64_t>(op.record_function_id_));
-    take_inputs(op);
+    const InputCodes codes = early_ ? early_->of(op) : own_inputs_.take(op);
+    ops.dims.push_back(codes.dims);
+    ops.strides.push_back(codes.strides);
+    ops.types.push_back(codes.types);
+    ops.concrete.push_back(codes.concrete);
+    ops.layouts.push_back(codes.layouts);
     ops.stack.push_back(op.jit_stack_.empty() ? -1 : stacks.code(unquoted(stacksToStr(op.jit_stack_, ";"))));
     ops.module.push_back(op.jit_modules_.empty() ? -1 : modules.code(unquoted(stacksToStr(op.jit_modules_, "."))));
     if (!op.extra_meta_.empty()) {
@@ -171,174 +202,29 @@ class TreeColumns {
     }
   }
 
-  void take_inputs(const ExtraFields<EventType::TorchOp>& op) {
-    if (op.inputs_.empty()) {
-      ops.dims.push_back(-1);
-      ops.strides.push_back(-1);
-      ops.types.push_back(-1);
-      ops.concrete.push_back(-1);
-      ops.layouts.push_back(-1);
-      return;
-    }
-    dims_.clear();
-    strides_.clear();
-    dtypes_.clear();
-    bool strided = true;
-    bool concrete = op.inputs_.size() == op.concrete_inputs_.size();
-    for (size_t i = 0; i < op.inputs_.size(); i++) {
-      const auto& input = op.inputs_[i];
-      if (const auto* tensor = std::get_if<TensorMetadata>(&input)) {
-        dims_ += 't';
-        put(dims_, tensor->sizes_);
-        strides_ += 't';
-        put(strides_, tensor->strides_);
-        dtypes_ += 't';
-        put(dtypes_, tensor->dtype_);
-        strided &= tensor->layout_ == c10::Layout::Strided;
-      } else if (const auto* list = std::get_if<std::vector<TensorMetadata>>(&input)) {
-        dims_ += 'l';
-        put(dims_, static_cast<uint32_t>(list->size()));
-        strides_ += 'l';
-        put(strides_, static_cast<uint32_t>(list->size()));
-        for (const auto& tensor : *list) {
-          put(dims_, tensor.sizes_);
-          put(strides_, tensor.strides_);
-          strided &= tensor.layout_ == c10::Layout::Strided;
-        }
-        dtypes_ += 'l';
-      } else {
-        dims_ += '-';
-        strides_ += '-';
-        if (concrete && std::holds_alternative<c10::IValue>(op.concrete_inputs_[i])) {
-          dtypes_ += 'c';
-        } else {
-          dtypes_ += std::holds_alternative<c10::IValue>(input) ? 's' : '-';
-        }
-      }
-    }
-    ops.dims.push_back(by_shape_.code(dims_, shapes, [&] { return shape_text(op.inputs_, true); }));
-    ops.strides.push_back(by_shape_.code(strides_, shapes, [&] { return shape_text(op.inputs_, false); }));
-    ops.types.push_back(by_types_.code(dtypes_, types, [&] { return type_text(op); }));
-    ops.concrete.push_back(concrete ? concrete_code(op) : -1);
-    ops.layouts.push_back(strided ? -1 : types.code(layout_text(op.inputs_)));
-  }
-
-  static std::string layout_text(const std::vector<op_input_t>& inputs) {
-    std::string text = "[";
-    for (const auto& input : inputs) {
-      text += text.size() > 1 ? ", " : "";
-      if (const auto* tensor = std::get_if<TensorMetadata>(&input)) {
-        text += layout_name(tensor->layout_);
-      } else if (const auto* list = std::get_if<std::vector<TensorMetadata>>(&input)) {
-        text += '[';
-        for (size_t i = 0; i < list->size(); i++) {
-          text += i ? ", " : "";
-          text += layout_name((*list)[i].layout_);
-        }
-        text += ']';
-      } else {
-        text += "null";
-      }
-    }
-    return text + "]";
-  }
-
-  static std::string shape_text(const std::vector<op_input_t>& inputs, bool sizes) {
-    std::vector<shape> texts(inputs.size());
-    for (size_t i = 0; i < inputs.size(); i++) {
-      if (const auto* tensor = std::get_if<TensorMetadata>(&inputs[i])) {
-        texts[i] = sizes ? tensor->sizes_ : tensor->strides_;
-      } else if (const auto* list = std::get_if<std::vector<TensorMetadata>>(&inputs[i])) {
-        std::vector<std::vector<int64_t>> each;
-        for (const auto& tensor : *list) {
-          each.push_back(sizes ? tensor.sizes_ : tensor.strides_);
-        }
-        texts[i] = std::move(each);
-      }
-    }
-    return variantShapesToStr(texts);
-  }
-
-  static std::string type_text(const ExtraFields<EventType::TorchOp>& op) {
-    std::vector<std::string> texts(op.inputs_.size());
-    bool concrete = op.inputs_.size() == op.concrete_inputs_.size();
-    for (size_t i = 0; i < op.inputs_.size(); i++) {
-      if (const auto* tensor = std::get_if<TensorMetadata>(&op.inputs_[i])) {
-        texts[i] = std::string(c10::scalarTypeToTypeMeta(tensor->dtype_).name());
-      } else if (std::holds_alternative<std::vector<TensorMetadata>>(op.inputs_[i])) {
-        texts[i] = "TensorList";
-      } else if (std::holds_alternative<c10::IValue>(op.inputs_[i])) {
-        texts[i] = "Scalar";
-      }
-      if (concrete && std::holds_alternative<c10::IValue>(op.concrete_inputs_[i])) {
-        texts[i] = "ScalarList";
-      }
-    }
-    return strListToStr(texts);
-  }
-
-  int32_t concrete_code(const ExtraFields<EventType::TorchOp>& op) {
-    key_.clear();
-    for (size_t i = 0; i < op.inputs_.size(); i++) {
-      const auto* value = std::get_if<c10::IValue>(&op.concrete_inputs_[i]);
-      if (!value) {
-        value = std::get_if<c10::IValue>(&op.inputs_[i]);
-      }
-      if (!value || value->isNone()) {
-        key_ += '-';
-      } else if (value->isInt()) {
-        key_ += 'i';
-        put(key_, value->toInt());
-      } else if (value->isDouble()) {
-        key_ += 'd';
-        put(key_, value->toDouble());
-      } else if (value->isBool()) {
-        key_ += value->toBool() ? 'T' : 'F';
-      } else if (value->isIntList()) {
-        key_ += 'I';
-        put(key_, value->toIntVector());
-      } else {
-        auto text = ivalueToStr(*value, false);
-        key_ += 'x';
-        put(key_, static_cast<uint32_t>(text.size()));
-        key_ += text;
-      }
-    }
-    return by_concrete_.code(key_, concretes, [&] {
-      std::vector<c10::IValue> values(op.inputs_.size());
-      for (size_t i = 0; i < values.size(); i++) {
-        if (const auto* scalar = std::get_if<c10::IValue>(&op.concrete_inputs_[i])) {
-          values[i] = *scalar;
-        } else if (const auto* other = std::get_if<c10::IValue>(&op.inputs_[i])) {
-          values[i] = *other;
-        }
-      }
-      return ivalueListToStr(values);
-    });
-  }
-
   template <typename Fields>
   int64_t take_call(const Result& result, const Fields& call, int64_t caller) {
     int64_t module = kNull;
     key_.clear();
+    key_.room(4);
     if constexpr (std::is_same_v<Fields, ExtraFields<EventType::PyCall>>) {
       if (call.module_) {
         module = static_cast<int64_t>(call.module_->id_);
-        key_ += 'm';
-        put(key_, call.module_->cls_.value_of());
-        put(key_, module);
+        key_.put('m');
+        key_.put(reinterpret_cast<uint64_t>(call.module_->cls_.value_of()));
+        key_.put(static_cast<uint64_t>(module));
       } else {
         // The strings are Python's, held once each while the session lives.
-        key_ += 'f';
-        put(key_, call.callsite_.filename_.str());
-        put(key_, call.callsite_.funcname_.str());
-        put(key_, call.callsite_.line_no_);
+        key_.put('f');
+        key_.put(reinterpret_cast<uint64_t>(call.callsite_.filename_.str()));
+        key_.put(reinterpret_cast<uint64_t>(call.callsite_.funcname_.str()));
+        key_.put(static_cast<uint64_t>(call.callsite_.line_no_));
       }
     } else {
-      key_ += 'c';
-      put(key_, call.function_name_.str());
+      key_.put('c');
+      key_.put(reinterpret_cast<uint64_t>(call.function_name_.str()));
     }
-    auto name = by_frame_.code(key_, names, [&] { return result.name(); });
+    auto name = by_frame_.value(key_, [&] { return names.code(result.name()); });
     auto row = add(result, name, call.end_time_ns_, kNull);
     auto id = static_cast<int64_t>(call.id_);
     calls.row.push_back(row);

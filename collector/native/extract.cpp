@@ -15,9 +15,13 @@
 #include "columns.h"
 #include "trim.h"
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,8 +47,26 @@ py::list list(const profsuite::Pool& pool) {
   return words;
 }
 
-py::dict extract(ProfilerResult& result, bool all_as_json) {
-  profsuite::TreeColumns out;
+using profsuite::EarlyInputs;
+using Early = std::shared_ptr<EarlyInputs>;
+
+// Begins to record as torch's own _enable_profiler; gives what ``extract`` takes as ``early``.
+//
+// Its result has no inputs of ops any more: not for sessions whose JSON is wanted.
+py::capsule enable(
+    const torch::profiler::impl::ProfilerConfig& config,
+    const std::set<torch::profiler::impl::ActivityType>& activities) {
+  auto early = std::make_shared<EarlyInputs>();
+  torch::autograd::profiler::enableProfilerWithEventPostProcess(
+      config, activities, [early](int64_t debug_handle, std::vector<std::string>& jit_stack, std::vector<std::string>&) {
+        early->take(debug_handle, jit_stack);
+      });
+  return py::capsule(new Early(early), [](void* data) { delete static_cast<Early*>(data); });
+}
+
+py::dict extract(ProfilerResult& result, bool all_as_json, const py::object& early) {
+  auto* inputs = early.is_none() ? nullptr : static_cast<Early*>(early.cast<py::capsule>().get_pointer())->get();
+  profsuite::TreeColumns out(inputs);
   profsuite::ActivityJson written;
   {
     py::gil_scoped_release free;
@@ -87,9 +109,9 @@ py::dict extract(ProfilerResult& result, bool all_as_json) {
   py::dict pools;
   pools["name"] = list(out.names);
   pools["category"] = list(out.categories);
-  pools["shape"] = list(out.shapes);
-  pools["types"] = list(out.types);
-  pools["concrete"] = list(out.concretes);
+  pools["shape"] = list(out.inputs().shapes);
+  pools["types"] = list(out.inputs().types);
+  pools["concrete"] = list(out.inputs().concretes);
   pools["stack"] = list(out.stacks);
   pools["module"] = list(out.modules);
   py::dict all;
@@ -102,30 +124,56 @@ py::dict extract(ProfilerResult& result, bool all_as_json) {
   return all;
 }
 
-// Ends recording on this thread, and leaves the rest of the stop (most of it) to ``finish`` on another one.
+// A session whose end has begun on the thread that it recorded.
+struct Detached {
+  std::shared_ptr<ProfilerStateBase> state;
+  std::atomic<bool> over{false};
+};
+
+Detached& from(const py::capsule& capsule) {
+  return *static_cast<Detached*>(capsule.get_pointer());
+}
+
+// Ends the recording of ops on this thread, and leaves the rest of the stop (most of it) to ``finish`` on another one.
 //
 // Safe for a session of this thread alone: nothing writes into its buffers once its callback and its state are gone.
-// Python's tracer must be stopped where it runs, and a session of all threads has other writers: not for those.
+// A session of all threads has other writers: not for those.
 py::capsule detach() {
   auto state = ProfilerStateBase::get(false) ? ProfilerStateBase::pop(false) : nullptr;
   if (!state) {
     throw std::runtime_error("no session of this thread is active");
   }
   state->removeCallback();
-  auto* kept = new std::shared_ptr<ProfilerStateBase>(std::move(state));
-  return py::capsule(kept, [](void* data) { delete static_cast<std::shared_ptr<ProfilerStateBase>*>(data); });
+  auto* kept = new Detached{std::move(state)};
+  return py::capsule(kept, [](void* data) { delete static_cast<Detached*>(data); });
 }
 
-py::object finish(const py::capsule& detached) {
-  auto state = *static_cast<std::shared_ptr<ProfilerStateBase>*>(detached.get_pointer());
+py::object finish(const py::capsule& capsule) {
+  auto& detached = from(capsule);
   std::unique_ptr<ProfilerResult> result;
-  {
+  try {
     py::gil_scoped_release free;
     profsuite::Trimmer trimmer;
-    ProfilerStateBase::push(std::move(state));
+    ProfilerStateBase::push(std::move(detached.state));
     result = torch::autograd::profiler::disableProfiler();
+  } catch (...) {
+    detached.over = true;
+    throw;
   }
+  detached.over = true;
   return py::cast(std::move(result));
+}
+
+// Waits until Python's tracer no longer watches this thread, which is the first thing that ``finish`` sees to.
+//
+// Only then may this thread go on: the calls that it makes would become part of the window.
+void wait_untraced(const py::capsule& capsule) {
+  const auto& detached = from(capsule);
+  const auto* thread = PyThreadState_Get();
+  while (thread->c_profilefunc != nullptr && !detached.over) {
+    py::gil_scoped_release free;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 // Both free without the GIL: destruction takes as long as extraction.  The result is not const and is ours alone; only
@@ -154,10 +202,12 @@ void trim() {
 } // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  m.def("extract", &extract, py::arg("result"), py::arg("all_as_json") = false,
+  m.def("enable", &enable, "Start recording; gives where the inputs of ops go, for extract.");
+  m.def("extract", &extract, py::arg("result"), py::arg("all_as_json") = false, py::arg("early") = py::none(),
         "Columns, string pools, tracks and the rest as JSON of a _ProfilerResult.");
   m.def("detach", &detach, "Stop recording on this thread; gives what finish takes.");
   m.def("finish", &finish, "The _ProfilerResult of a detached session; on any thread, without the GIL.");
+  m.def("wait_untraced", &wait_untraced, "Wait until finish has taken Python's tracer off this thread.");
   m.def("trim", &trim, "Give freed memory back to the system.");
   m.def("release_events", &release_events, "Free the list of events of a _ProfilerResult, which extract does not need.");
   m.def("release", &release, "Free all events of a _ProfilerResult; it is empty afterwards.");

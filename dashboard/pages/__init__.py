@@ -25,26 +25,27 @@ from profsuite.dashboard.pages.whatif import whatif
 class Page:
     """A page: its ``name`` in addresses, its title in the menu, and what makes its layout.
 
-    ``of_job`` pages are about all ranks of the trace's job.
+    ``of_job`` pages are about all ranks of the trace's job.  Pages that are not ``whole`` do not wait for the report.
     """
 
     name: str
     title: str
     layout: Callable[[View], Any]
     of_job: bool = False
+    whole: bool = True
 
 
 PAGES = (
-    Page("overview", "Overview", overview),
-    Page("timeline", "Timeline", timeline),
+    Page("overview", "Overview", overview, whole=False),
+    Page("timeline", "Timeline", timeline, whole=False),
     Page("ops", "Ops", ops),
     Page("kernels", "Kernels", kernels),
     Page("memory", "Memory", memory),
     Page("collectives", "Collectives", collectives, of_job=True),
     Page("whatif", "Critical path & what-if", whatif),
-    Page("compile", "Compile", compiled),
-    Page("compare", "Compare", compare),
-    Page("metrics", "Metrics", metrics),
+    Page("compile", "Compile", compiled, whole=False),
+    Page("compare", "Compare", compare, whole=False),
+    Page("metrics", "Metrics", metrics, whole=False),
     Page("health", "Trace health", health),
     Page("live", "Live", live),
 )

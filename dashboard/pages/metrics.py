@@ -10,6 +10,7 @@ from dash import html
 
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
 from profsuite.dashboard.counters import Series
+from profsuite.dashboard.pages.scalars import scalars
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.plots import Curve, curves
 
@@ -25,9 +26,9 @@ SERIES_SHOWN: Final = 12
 
 def metrics(view: View) -> Any:
     """The page."""
-    found = view.session.series
+    found, logged = view.session.series, scalars(view)
     if not found:
-        return note(LACKS)
+        return html.Div([note(LACKS), *logged])
     origin = view.session.pyramid.start_ns
     start, end = min(s.ts[0] for s in found), max(s.ts[-1] for s in found) + 1
     groups: dict[str, list[Series]] = defaultdict(list)
@@ -72,5 +73,6 @@ def metrics(view: View) -> Any:
                 table("metrics", columns, rows, LACKS),
                 about="counters",
             ),
+            *logged,
         ]
     )

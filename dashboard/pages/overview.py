@@ -9,7 +9,8 @@ from dash import dcc, html
 
 from profsuite.analyzers.job.report import JobReport
 from profsuite.dashboard.background import Background
-from profsuite.dashboard.components import definition, figure, note, section
+from profsuite.dashboard.components import figure, note, section
+from profsuite.dashboard.pages.first_look import NO_DEVICE, NO_STEPS, TIME, first_look, numbers
 from profsuite.dashboard.pages.view import View
 from profsuite.dashboard.store import Session
 from profsuite.exporters.document import Advice
@@ -18,7 +19,6 @@ from profsuite.exporters.figures.ranks import rank_figure
 from profsuite.exporters.figures.time import device_figure, idle_figure, over_time_figure, step_figure
 from profsuite.exporters.figures.work import saving_figure
 from profsuite.exporters.sections import document
-from profsuite.exporters.units import duration, percent, size
 
 FINDINGS_SHOWN = 5
 RANKS_READ: Final = 8
@@ -27,17 +27,13 @@ POLL_MS: Final = 500
 SPARK: Final = 190
 """Height of a small figure, pixels."""
 
-NO_DEVICE: Final = (
-    "No device work in this trace (looked for kernels and copies); activities=[..., ProfilerActivity.CUDA] records "
-    "them."
-)
-NO_STEPS: Final = "No steps with device work: call prof.step() once an iteration, with ProfilerActivity.CUDA."
 NO_MEMORY: Final = "No memory events in this trace (looked for [memory] events); profile_memory=True records them."
-TIME: Final = "gpu-time-breakdown-sums-to-the-window-exactly"
 
 
 def overview(view: View) -> Any:
-    """The page; app.py fills ``overview-ranks`` with ``ranks``."""
+    """The page; as much of it as is known while the rest is being computed.  app.py fills ``overview-ranks``."""
+    if view.session.examined.state != "ready":
+        return first_look(view)
     report = view.report
     doc = document(report)
     advice = doc.advice or ()
@@ -46,7 +42,7 @@ def overview(view: View) -> Any:
         [
             html.P(", ".join(doc.facts), className="facts"),
             html.P(doc.verdict or "Nothing can be said of this trace.", className="verdict", id="verdict"),
-            _numbers(view),
+            numbers(view, report),
             html.Div(
                 [
                     _devices(view),
@@ -90,7 +86,8 @@ def overview(view: View) -> Any:
                 html.Ul([html.Li(remark) for remark in doc.remarks]) if doc.remarks else note("Nothing."),
                 about="what-the-health-table-says",
             ),
-        ]
+        ],
+        id="overview",
     )
 
 
@@ -131,34 +128,6 @@ def place(session: Session, at_ms: float) -> tuple[int, int] | None:
     origin, edges = session.pyramid.start_ns, device.over_time.edges_ns
     n = min(max(bisect_right(edges, origin + round(at_ms * 1e6)) - 1, 0), len(edges) - 2)
     return edges[n] - origin, edges[n + 1] - origin
-
-
-def _numbers(view: View) -> Any:
-    """The few numbers that everyone looks for first, each with a link to where it comes from and to what it means."""
-    report = view.report
-    cells: list[tuple[str, str, str, str]] = []
-    if report.steps is not None and report.steps.median_ns is not None:
-        cells.append(("step, median", duration(report.steps.median_ns), "timeline", "steps"))
-    busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
-    if busiest is not None and busiest.shares.busy_pct is not None:
-        cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline", TIME))
-        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "collectives", TIME))
-        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline", TIME))
-    if report.roofline is not None and report.roofline.mfu_pct is not None:
-        cells.append(("of the peak (MFU)", percent(report.roofline.mfu_pct), "kernels", "roofline"))
-    if report.memory is not None and report.memory.main is not None:
-        peak = report.memory.main.peak.allocated_bytes
-        cells.append(("memory, peak", size(peak), "memory", "memory"))
-    if report.whatif is not None and report.whatif.scenarios:
-        best = report.whatif.scenarios[0]
-        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif", "critical-path-and-what-if"))
-    return html.Dl(
-        [
-            html.Div([html.Dt([label, definition(about)]), html.Dd(dcc.Link(value, href=view.link(page)))])
-            for label, value, page, about in cells
-        ],
-        className="numbers",
-    )
 
 
 def _finding(view: View, number: int, advice: Advice) -> Any:

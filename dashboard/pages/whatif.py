@@ -87,7 +87,7 @@ def whatif(view: View) -> Any:
 
 def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:
     """What a replay with these changes predicts, in a sentence; kinds of work that are not there change nothing."""
-    graph = session.analysis.graph
+    graph = session.graph
     if graph is None:
         return "Nothing to replay."
     present = []

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from profsuite.exporters.export import export
     from profsuite.trace.load import find_ranks, load
     from profsuite.trace.model import Trace
+    from profsuite.trace.redaction.tables import redact
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "find_ranks",
     "load",
     "profile",
+    "redact",
     "register_cost",
     "schedule",
 ]
@@ -76,6 +78,7 @@ _HOME = {
     "annotate": "profsuite.collector.annotate",
     "export": "profsuite.exporters.export",
     "profile": "profsuite.collector.profiler",
+    "redact": "profsuite.trace.redaction.tables",
     "schedule": "profsuite.collector.schedule",
 }
 

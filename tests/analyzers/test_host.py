@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from profsuite.analyzers.host import host
+from profsuite.trace.load import load
 
 
 def parts(shares):
@@ -91,3 +92,20 @@ def test_parts_of_real_threads_sum_to_the_window(real_trace, name):
         parts(thread.shares)
         for step in thread.steps:
             parts(step.shares)
+
+
+def test_spans_as_long_as_a_trace_can_have_them(tmp_path):
+    """From -2^62 + 1 to 0, and on another thread from 2^62 - 1 to 2^63 - 2: further apart than an int64 counts."""
+    limit = 2**62 - 1
+    whole, rest = divmod(limit, 1000)
+    events = ",".join(
+        f'{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":{tid},"ts":{sign}{whole}.{rest},"dur":{whole}.{rest}}}'
+        for tid, sign in ((1, "-"), (2, ""))
+    )
+    path = tmp_path / "long.json"
+    path.write_text(f"[{events}]", encoding="utf-8")
+    found = host(load(path, cache=False))
+    assert (found.start_ns, found.window_ns) == (-limit, 3 * limit)
+    for thread in found.threads:
+        assert thread.shares.window_ns == 3 * limit
+        assert (thread.shares.op_ns, thread.shares.unrecorded_ns) == (limit, 2 * limit)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,28 @@ def page(browser):
     yield opened
     context.close()
     assert faults == []
+
+
+@pytest.fixture
+def saved(page):
+    """A function from a button that saves a file to the file's bytes."""
+
+    def save(button):
+        from playwright.sync_api import TimeoutError as LateError
+
+        # Chromium lets a page save ten files, and drops the next; it saves that one where it is asked for again.
+        for timeout in (5_000, 30_000):
+            try:
+                with page.expect_download(timeout=timeout) as download:
+                    button.click()
+            except LateError:
+                if timeout == 30_000:
+                    raise
+            else:
+                return Path(download.value.path()).read_bytes()
+        raise AssertionError
+
+    return save
 
 
 class Dashboard:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote_plus, urlencode
 
 import pytest
 
@@ -343,15 +344,132 @@ def test_search_select_and_describe(timeline):
     assert "selected=" in page.url
 
 
+def drag(page, start, end, shift=False):
+    box = page.locator(".timeline-canvas").bounding_box()
+    if shift:
+        page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + start[0], box["y"] + start[1])
+    page.mouse.down()
+    page.mouse.move(box["x"] + end[0], box["y"] + end[1])
+    page.mouse.up()
+    if shift:
+        page.keyboard.up("Shift")
+    page.wait_for_selector(".timeline-sums")
+
+
 def test_a_selection_is_summed_up(timeline):
     page = timeline
-    box = page.locator(".timeline-canvas").bounding_box()
-    page.mouse.move(box["x"] + 400, box["y"] + 55)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 700, box["y"] + 55)
-    page.mouse.up()
+    drag(page, (400, 55), (700, 55))
+    heading = page.locator(".timeline-detail h3")
+    assert "selected" in heading.inner_text()
+    assert "of all tracks" in heading.inner_text()
+    settle(page)
+    assert "range=" in page.url
+    # The first track alone, by its row.
+    drag(page, (400, 95), (700, 97), shift=True)
+    until(page, "document.querySelector('.timeline-detail h3').innerText.includes('of one track')")
+    one = heading.inner_text()
+    settle(page)
+    assert re.search(r"tracks=\d+$", page.url)
+    # A link restores range and tracks.
+    page.goto(page.url)
     page.wait_for_selector(".timeline-sums")
-    assert "selected" in page.locator(".timeline-detail h3").inner_text()
+    assert heading.inner_text() == one
+    # Another track by its box.
+    page.locator(".timeline-tracks summary").click()
+    page.locator(".timeline-tracks input:not(:checked)").first.check()
+    until(page, "/of (all|2 of)/.test(document.querySelector('.timeline-detail h3').innerText)")
+    page.get_by_role("button", name="None", exact=True).click()
+    until(page, "document.querySelector('.timeline-detail h3').innerText.includes(', 0 slices')")
+
+
+def test_a_match_is_shown_within_the_recording(timeline):
+    page = timeline
+    length = page.evaluate("fetch(location.pathname.replace(/^.(\\w+).*/, '/api/$1/tracks')).then(a => a.json())")[
+        "length_ns"
+    ]
+    page.keyboard.press("/")
+    page.keyboard.type("ProfilerStep#")
+    for key in ("Enter", "Shift+Enter"):  # the first, and the one before it: the last
+        page.keyboard.press(key)
+        settle(page)
+        start, end = view(page)
+        assert start >= 0, key
+        assert end - start > length or end <= length + 1, key
+    assert "find=ProfilerStep" in page.url
+    page.goto(page.url)
+    until(page, "document.querySelector('.timeline-matches')?.innerText.includes('found')")
+    assert page.locator(".timeline-search").input_value() == "ProfilerStep#"
+
+
+def test_names_do_not_touch(timeline):
+    """Every name that is drawn ends before its slice does, however wide its letters are."""
+    page = timeline
+    page.evaluate(
+        """() => {
+        const draw = CanvasRenderingContext2D.prototype.fillText;
+        const box = CanvasRenderingContext2D.prototype.rect;
+        window.drawn = []; window.boxes = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+          window.drawn.push([text, x, y, this.measureText(text).width]);
+          return draw.call(this, text, x, y);
+        };
+        CanvasRenderingContext2D.prototype.rect = function (x, y, w, h) {
+          window.boxes.push([x, y, w, h]);
+          return box.call(this, x, y, w, h);
+        };
+    }"""
+    )
+    for key in "wwwwww":
+        page.keyboard.press(key)
+        settle(page)
+    names = [each for each in page.evaluate("window.drawn") if each[1] > 190 and each[2] > 70]
+    boxes = page.evaluate("window.boxes")
+    checked = 0
+    for text, x, y, width in names:
+        around = [
+            box for box in boxes if box[1] <= y <= box[1] + box[3] and box[0] <= x < box[0] + box[2] and box[3] < 20
+        ]
+        if around:
+            checked += 1
+            assert x + width <= max(box[0] + box[2] for box in around), text
+    assert checked > 20
+
+
+def test_a_range_is_saved(timeline, page):
+    drag(page, (400, 55), (700, 55))
+    for label, ending in (("Chrome JSON", ".json"), ("Perfetto", ".pftrace")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=label, exact=True).click()
+        assert download.value.suggested_filename.endswith(ending)
+        assert Path(download.value.path()).stat().st_size > 1000
+
+
+def test_a_range_is_handed_to_perfetto(timeline, page):
+    """A page in the place of ui.perfetto.dev, which answers as that does, gets what saving would save."""
+    viewer = """<script>
+      addEventListener("message", event => {
+        if (event.data === "PING") event.source.postMessage("PONG", event.origin);
+        else document.title = `${event.data.perfetto.buffer.byteLength} ${event.data.perfetto.localOnly}`;
+      });
+    </script>"""
+    asked = []
+    page.context.route(
+        "https://**/*",
+        lambda route: (asked.append(route.request.url), route.fulfill(body=viewer, content_type="text/html")),
+    )
+    drag(page, (400, 55), (700, 55))
+    assert asked == []
+    size = page.evaluate(
+        "fetch(document.querySelectorAll('a.timeline-save')[1].href).then(a => a.blob()).then(b => b.size)"
+    )
+    with page.context.expect_page() as opened:
+        page.get_by_role("button", name="Open in Perfetto").click()
+    until(page, "document.querySelector('.timeline-ways [role=status]').innerText.includes('Handed over')")
+    until(opened.value, "document.title !== ''")
+    assert opened.value.title() == f"{size} true"
+    assert {url.rstrip("/") for url in asked if "favicon" not in url} == {"https://ui.perfetto.dev"}
+    opened.value.close()
 
 
 # ---------------------------------------------------------------- what can be done
@@ -366,11 +484,36 @@ def test_sliders_replay(page, go):
     assert "× 0.6" in page.locator(".slider output").first.inner_text()
 
 
+def test_a_link_restores_filters(page, go):
+    go("rank_0.json.gz", "kernels")
+    page.wait_for_selector(".ag-row")
+    everything = cells(page, "kernels", "name")
+    word = everything[0][:6]
+    model = json.dumps({"name": {"filterType": "text", "type": "contains", "filter": word}})
+    go("rank_0.json.gz", "kernels", "?" + urlencode({"filter.kernels": model}))
+    page.wait_for_selector(".ag-row")
+    until(page, "document.querySelector('.ag-header-cell-filtered') !== null")
+    some = cells(page, "kernels", "name")
+    assert some
+    assert all(word.lower() in name.lower() for name in some)
+    # Filtered by hand, the address says so.
+    go("rank_0.json.gz", "kernels")
+    page.wait_for_selector(".ag-row")
+    header = page.locator(".ag-header-cell[col-id=name]").first
+    header.hover()
+    header.locator(
+        ".ag-header-cell-filter-button, .ag-header-icon.ag-filter-icon, .ag-header-menu-button"
+    ).first.click()
+    page.locator(".ag-filter input[type=text]").first.fill(word)
+    until(page, "location.search.includes('filter.kernels=')")
+    assert word in unquote_plus(page.url)
+
+
 def test_downloads(page, go):
     go("rank_0.json.gz", "kernels")
     page.wait_for_selector(".ag-row")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download CSV").click()
+        page.get_by_role("button", name="Download CSV").first.click()
     rows = list(csv.DictReader(Path(download.value.path()).read_text("utf-8-sig").splitlines()))
     assert "time (ms)" in rows[0]
     figure = page.locator("figure.chart").first

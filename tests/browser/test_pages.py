@@ -21,7 +21,7 @@ from profsuite.analyzers.memory.snapshot import snapshot_memory
 from profsuite.analyzers.report import analyze
 from profsuite.dashboard.alive import alive_at, alive_in
 from profsuite.dashboard.pages import PAGES
-from profsuite.dashboard.tiles import Pyramid
+from profsuite.dashboard.tiles import build
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.units import percent, size
 from profsuite.trace.load import load
@@ -126,7 +126,7 @@ def test_the_ranks_of_a_job_on_the_overview(page, board):
 def test_utilisation_and_memory_on_the_overview(page, board):
     board.open(page, H100)
     report, trace = report_of(H100), trace_of(H100)
-    start = Pyramid(trace).start_ns
+    start = build(trace).start_ns
     device = report.breakdown[0]
     edges = device.over_time.edges_ns
     shown = {each["name"]: each for each in data_of(page, "Utilisation of device 0 over time")}
@@ -155,7 +155,7 @@ def test_a_click_on_the_utilisation_leads_to_that_time(page, board):
     plot.click(position=place)
     page.wait_for_selector(".timeline[data-drawn]", timeout=30_000)
     start, end = (int(re.search(rf"{name}=(-?\d+)", page.url)[1]) for name in ("start", "end"))
-    origin = Pyramid(trace_of(H100)).start_ns
+    origin = build(trace_of(H100)).start_ns
     edges = report_of(H100).breakdown[0].over_time.edges_ns
     assert (start + origin, end + origin) in set(pairwise(edges))
     assert 0.5 < (start + origin - edges[0]) / (edges[-1] - edges[0]) < 0.7
@@ -330,12 +330,6 @@ def test_columns_are_chosen_and_remembered(page, board):
     page.wait_for_selector(header("min_us"))
 
 
-def save(page, figure, kind):
-    with page.expect_download() as download:
-        figure.get_by_role("button", name=kind).click()
-    return Path(download.value.path()).read_bytes()
-
-
 @pytest.mark.parametrize(
     ("name", "pages"),
     [
@@ -344,25 +338,25 @@ def save(page, figure, kind):
         (SNAPSHOT, ("memory",)),
     ],
 )
-def test_every_figure_is_saved(page, board, name, pages):
+def test_every_figure_is_saved(page, saved, board, name, pages):
     for which in pages:
         board.open(page, name, which)
         figures = page.locator("figure.chart").all()
         assert figures, which
         for figure in figures:
             title = figure.locator("figcaption").inner_text()
-            rows = list(csv.reader(save(page, figure, "CSV").decode().splitlines()))
+            rows = list(csv.reader(saved(figure.get_by_role("button", name="CSV")).decode().splitlines()))
             assert len(rows) > 1, title
             assert {len(row) for row in rows} == {len(rows[0])}, title
             assert any(re.fullmatch(r"-?[\d.e+-]+", cell) for cell in rows[1]), title
-            assert b"<svg" in save(page, figure, "SVG")[:400], title
-            assert save(page, figure, "PNG").startswith(b"\x89PNG"), title
+            assert b"<svg" in saved(figure.get_by_role("button", name="SVG"))[:400], title
+            assert saved(figure.get_by_role("button", name="PNG")).startswith(b"\x89PNG"), title
 
 
-def test_names_in_saved_data_are_whole(page, board):
+def test_names_in_saved_data_are_whole(page, saved, board):
     board.open(page, "formula.json", "kernels")
     figure = page.locator("figure.chart", has_text="Top kernels")
-    rows = list(csv.reader(save(page, figure, "CSV").decode().splitlines()))
+    rows = list(csv.reader(saved(figure.get_by_role("button", name="CSV")).decode().splitlines()))
     # As they are in the file, but for what a spreadsheet would take for a formula.
     assert {row[0] for row in rows[1:]} == {"'=1+1", "<b>bold</b>", 'a,b"c'}
 

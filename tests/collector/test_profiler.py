@@ -126,6 +126,33 @@ def test_decorator(tmp_path, model):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-2"]
 
 
+def test_export(tmp_path, model):
+    prof = profsuite.profile(tmp_path / "run", **DEEP)
+    with pytest.raises(ProfsuiteError, match=r"^export: .* once the recording has stopped$"):
+        prof.export(tmp_path / "early.json")
+    with prof:
+        for _ in range(3):
+            model()
+            prof.step()
+        with pytest.raises(ProfsuiteError, match="once the recording has stopped"):
+            prof.export(tmp_path / "early.json")
+    assert not (tmp_path / "early.json").exists()
+    assert prof.export(tmp_path / "all.json.gz") == tmp_path / "all.json.gz"
+    back = profsuite.load(tmp_path / "all.json.gz")
+    for table in ("slice", "op", "step"):
+        assert back.num_rows(table) == prof.trace.num_rows(table) > 0
+    prof.export(tmp_path / "some", "chrome", steps=(1, 2))
+    assert step_numbers(profsuite.load(tmp_path / "some")) == [1]
+    with pytest.raises(ProfsuiteError, match=r"^there is no format 'excel'; there are parquet, .*"):
+        prof.export(tmp_path / "x", "excel")
+    with pytest.raises(ProfsuiteError, match=r"x\.txt: its ending names no format"):
+        prof.export(tmp_path / "x.txt")
+    with pytest.raises(profsuite.SelectionError):
+        prof.export(tmp_path / "x.json", steps=(7, 8))
+    with pytest.raises(TypeError, match="step"):
+        prof.export(tmp_path / "x.json", step=(1, 2))
+
+
 def test_start_and_stop(tmp_path, model):
     prof = profsuite.profile(tmp_path / "run", **DEEP)
     assert "not started" in repr(prof)
@@ -288,7 +315,7 @@ def test_what_the_folder_says_of_the_recording(tmp_path, model, monkeypatch):
     assert facts["engine"] == "kineto"
     assert facts["overhead"]["stop"]["total_ns"] > 0
     assert facts["overhead"]["columns"]["count"] == 1
-    assert 0 <= facts["overhead"]["engine_ns_per_op"] < 100_000
+    assert 0 <= facts["overhead"]["engine_ns_per_event"] < 100_000
     assert facts["origin"]["packages"]["torch"]
     assert facts["origin"]["environment"]["NCCL_DEBUG"] == "WARN"
     assert facts["origin"]["environment"]["TORCH_SECRET_TOKEN"] == "(left out)"

@@ -2,14 +2,16 @@
 
 import collections
 import json
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from profsuite.collector.config import Config
+from profsuite.collector.recording import COLUMNS as RECORDED
 from profsuite.collector.recording import merge
-from profsuite.collector.window import Window, extract, read_json, since_epoch, through_json
+from profsuite.collector.window import Window, extract, read_json, since_epoch, through_json, to_raw
 from profsuite.trace.assemble import assemble
 from profsuite.trace.schema import TABLES
 
@@ -118,6 +120,55 @@ def test_the_same_tables_as_through_json(train, extension, tmp_path, settings):
         (row["tid"], row["thread_name"], row["process_name"], row["process_label"], row["kind"])
         for row in theirs.tracks.to_pylist()
     }
+
+
+@pytest.mark.parametrize("settings", [ALL, {"memory": True}, {}])
+def test_the_same_inputs_taken_early(extension, settings):
+    """What ``enable`` takes out of the ops while Kineto ends is what they have where it is not used."""
+
+    def record(extension):
+        torch.manual_seed(0)
+        net = Net()
+        optimizer = torch.optim.AdamW(net.parameters())
+        session = Window(Config(**settings), extension)
+        session.start()
+        net(torch.ones(4, 8)).backward()
+        optimizer.step()
+        torch.ones(2, 3).to_sparse().coalesce()
+        torch.cat([torch.ones(2), torch.ones(3)])
+        torch.nn.functional.pad(torch.ones(2, 2), [1, 2, 3, 4], value=0.5)
+        torch.ones(3).sum(dtype=torch.float64)
+        return session.stop()
+
+    taken = record(extension)
+    assert taken.early is not None
+    result = taken.ending.result()
+    assert not any(event.dtypes() for event in result.events())  # they are gone, and so is their memory
+    early = to_raw(extension.extract(result, early=taken.early))
+    plain = extract(record(None).result, extension)
+    columns = [name for name, _, pool in RECORDED["op"] if pool in ("shape", "types", "concrete")]
+
+    def inputs(raw):
+        spec = {name: pool for name, _, pool in RECORDED["op"]}
+        words = {pool: [*raw.pools[pool].to_pylist(), None] for pool in ("shape", "types", "concrete", "name")}
+        names = raw.groups["slice"]["name"][raw.groups["op"]["row"]]
+        values = [[words[spec[c]][code] for code in raw.groups["op"][c]] for c in columns]
+        return list(zip([words["name"][code] for code in names], *values, strict=True))
+
+    assert len(columns) == 5
+    assert inputs(early) == inputs(plain)
+    assert sum(row[1] is not None for row in inputs(early)) > 100
+
+
+def test_the_json_of_a_window_has_its_inputs(train, extension, tmp_path):
+    session = Window(Config(json=True), extension)
+    session.start()
+    train()
+    taken = session.stop()
+    taken.json_path = tmp_path / "window.json"
+    taken.raw()
+    events = json.loads(taken.json_path.read_text())["traceEvents"]
+    assert any(event.get("args", {}).get("Input Dims") for event in events)
 
 
 def test_times_are_since_the_epoch(train, extension):
@@ -253,10 +304,52 @@ def test_the_end_of_a_window_on_another_thread(train, extension):
     plain = window(train, memory=True)
     raw = extract(plain, extension)
     assert set(counts) == {(len(raw.groups["op"]["row"]), len(raw.groups["memory"]["ts"]))}
-    for settings in ({"stacks": True}, {"all_threads": True}):
-        session = Window(Config(**settings), extension)
+    session = Window(Config(all_threads=True), extension)
+    session.start()
+    assert session.stop().ending is None
+
+
+def test_the_end_of_a_window_with_stacks_on_another_thread(train, extension):
+    """The calls of the window and no later ones, though the tracer is stopped on the other thread."""
+
+    def inside():
+        train()
+
+    def outside():
+        train()
+
+    session = Window(Config(stacks=True), extension)
+    for _ in range(3):
+        session.prepare()
         session.start()
-        assert session.stop().ending is None
+        inside()
+        taken = session.stop()
+        assert sys.getprofile() is None
+        outside()
+        assert taken.ending is not None
+        raw = taken.raw()
+        names = raw.pools["name"].to_pylist()
+        slices = raw.groups["slice"]
+        called = [names[code] for code in slices["name"][raw.groups["python"]["row"]]]
+        assert sum(name.endswith("): inside") for name in called) == 1
+        assert not any(name.endswith("): outside") for name in called)
+        # Every call began in the window, and the open ones end with it.
+        last = (slices["ts"] + slices["dur"]).max()
+        waiting = next(i for i, name in enumerate(called) if "wait_untraced" in name)
+        row = raw.groups["python"]["row"][waiting]
+        assert slices["ts"][row] + slices["dur"][row] == last
+    plain = to_counts(extract(window(inside, stacks=True), extension))
+    ours = to_counts(raw)
+    own = ("window.py", "profiler.py", "_thread", "built-in", "importlib")
+    assert {k: v for k, v in ours.items() if not any(word in k for word in own)} == {
+        k: v for k, v in plain.items() if not any(word in k for word in own)
+    }
+
+
+def to_counts(raw):
+    """How often each name occurs among the calls of Python."""
+    names = raw.pools["name"].to_pylist()
+    return collections.Counter(names[code] for code in raw.groups["slice"]["name"][raw.groups["python"]["row"]])
 
 
 def test_threads_have_tracks(train, extension):

@@ -31,6 +31,10 @@ def test_answers(client, key):
 @pytest.mark.parametrize(
     ("path", "code"),
     [
+        ("export?start=0&end=10&format=pickle", 400),
+        ("export?start=0&end=10", 400),
+        ("export?start=10&end=0&format=chrome", 400),
+        ("export?start=90000000&end=90000001&format=chrome", 422),
         ("tile?lanes=0&start=0&end=10&width=99999999", 400),
         ("tile?lanes=0&start=0&end=10&width=0", 400),
         ("tile?lanes=zero&start=0&end=10&width=10", 400),

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
-from profsuite.dashboard.guard import MOST_UPLOADED, Guard, is_loopback
+from profsuite.dashboard.addresses import is_loopback
+from profsuite.dashboard.guard import MOST_UPLOADED, Guard
 
 
 def test_policy(client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,14 +15,16 @@ from profsuite.dashboard.lanes import lanes
 PIECES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(1, 3)), max_size=40)
 
 
-def by_lane(found):
+def by_lane(trace, found):
     """(track, level) to its slices' (start, end), in order."""
     result = {}
     for lane in range(len(found.track)):
         rows = range(found.first[lane], found.first[lane + 1])
         key = int(found.track[lane]), int(found.level[lane])
         assert key not in result
-        result[key] = [(int(found.start[row]), int(found.end[row])) for row in rows]
+        ids = found.slice_id[list(rows)]
+        start = trace.array("slice", "ts")[ids]
+        result[key] = list(zip(start.tolist(), (start + trace.array("slice", "dur")[ids]).tolist(), strict=True))
     return result
 
 
@@ -35,7 +38,7 @@ def test_any_slices(make_trace, slice_, pieces):
     tracks = trace.array("slice", "track_id")
     for lane, track in enumerate(found.track.tolist()):
         assert set(tracks[found.slice_id[found.first[lane] : found.first[lane + 1]]].tolist()) == {track}
-    for boxes in by_lane(found).values():
+    for boxes in by_lane(trace, found).values():
         assert boxes == sorted(boxes, key=lambda box: box[0])
         for i, (start, end) in enumerate(boxes):
             # A slice without a duration may lie on the edge of, or in, another.
@@ -59,11 +62,19 @@ def test_nested_slices_are_at_their_depth(make_trace, slice_):
 def test_overlapping_kernels_go_below(make_trace, slice_):
     kernels = [(0, 10), (5, 10), (8, 10), (19, 2)]
     trace = make_trace([slice_("k", ts, dur, "kernel", 0, 7, device=0, stream=7) for ts, dur in kernels])
-    boxes = by_lane(lanes(trace))
+    boxes = by_lane(trace, lanes(trace))
     assert len(boxes) == 3
     assert sorted(box for lane in boxes.values() for box in lane) == [
         (1000 * ts, 1000 * (ts + dur)) for ts, dur in kernels
     ]
+
+
+def test_each_kernel_reaches_into_the_next(make_trace, slice_):
+    """As with programmatic dependent launches: two lanes do, however many there are."""
+    trace = make_trace([slice_("k", 2 * n, 3, "kernel", 0, 7, device=0, stream=7) for n in range(1000)])
+    found = lanes(trace)
+    assert found.num_hidden == 0
+    assert np.diff(found.first).tolist() == [500, 500]
 
 
 def test_more_than_a_track_can_show(make_trace, slice_, monkeypatch):

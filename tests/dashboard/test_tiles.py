@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
-from profsuite.dashboard.tiles import Pyramid
+from profsuite.dashboard.tiles import build
 
 PIECES = st.lists(
     st.tuples(st.integers(0, 400), st.sampled_from([0, 0.05, 0.2, 1, 7, 90]), st.integers(1, 2)),
@@ -26,15 +26,17 @@ def every_lane(pyramid):
 @given(PIECES)
 def test_levels_add_up(make_trace, slice_, pieces):
     trace = make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)])
-    pyramid = Pyramid(trace)
+    pyramid = build(trace)
     start, dur = trace.array("slice", "ts"), trace.array("slice", "dur")
-    for level in pyramid.levels:
+    finest = pyramid.levels[0]
+    for found in pyramid.levels:
+        level = found.items(slice(None))
+        assert len(found) == len(level.start)
         assert level.count.sum() == len(pieces)
         assert level.busy.sum() == dur.sum()
-        for lane in range(len(level.first) - 1):
-            finest = pyramid.levels[0]
+        for lane in range(len(found.first) - 1):
             slices = finest.slice_id[finest.first[lane] : finest.first[lane + 1]].tolist()
-            for item in range(level.first[lane], level.first[lane + 1]):
+            for item in range(found.first[lane], found.first[lane + 1]):
                 mine, slices = slices[: level.count[item]], slices[level.count[item] :]
                 assert level.slice_id[item] in mine
                 assert dur[level.slice_id[item]] == dur[mine].max()
@@ -42,22 +44,23 @@ def test_levels_add_up(make_trace, slice_, pieces):
                 assert level.end[item] == (start + dur)[mine].max()
                 assert level.busy[item] == dur[mine].sum()
                 # Only what is too short to be told apart is merged.
-                assert len(mine) == 1 or dur[mine].max() < level.resolution_ns
+                assert len(mine) == 1 or dur[mine].max() < found.resolution_ns
             assert not slices
 
 
 @settings(deadline=None, max_examples=80)
 @given(PIECES, st.integers(0, 480_000), st.integers(1, 480_000), st.integers(1, 2000))
 def test_a_view_is_what_overlaps_it(make_trace, slice_, pieces, start, length, width):
-    pyramid = Pyramid(make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)]))
+    pyramid = build(make_trace([slice_(f"s{n}", ts, dur, tid=tid) for n, (ts, dur, tid) in enumerate(pieces)]))
     low, high = pyramid.start_ns + start, pyramid.start_ns + start + length
     view = pyramid.view(every_lane(pyramid), low, high, width)
-    level = next(level for level in pyramid.levels if level.resolution_ns == view.resolution_ns)
+    found = next(level for level in pyramid.levels if level.resolution_ns == view.resolution_ns)
+    level = found.items(slice(None))
     assert view.resolution_ns <= max(1, length // width)
     for lane in range(len(pyramid.lanes.track)):
         wanted = [
             (int(level.start[i]), int(level.end[i]), int(level.slice_id[i]), int(level.count[i]))
-            for i in range(level.first[lane], level.first[lane + 1])
+            for i in range(found.first[lane], found.first[lane + 1])
             if level.start[i] < high and (level.end[i] > low or level.start[i] > low)
         ]
         rows = range(view.lane_first[lane], view.lane_first[lane + 1])
@@ -68,7 +71,7 @@ def test_a_view_is_what_overlaps_it(make_trace, slice_, pieces, start, length, w
 
 def test_a_view_of_everything_is_small(make_trace, slice_):
     trace = make_trace([slice_("k", n / 50, 0.01) for n in range(20_000)])
-    pyramid = Pyramid(trace)
+    pyramid = build(trace)
     view = pyramid.view(every_lane(pyramid), pyramid.start_ns, pyramid.end_ns, 100)
     assert view.count.sum() == 20_000
     assert len(view.start) < 1000
@@ -80,13 +83,13 @@ def test_a_view_of_everything_is_small(make_trace, slice_):
 def test_busy(make_trace, slice_):
     # 0 to 40 us: all of the first quarter, a half of the second, nothing of the third, the end of the fourth.
     trace = make_trace([slice_("a", 0, 15), slice_("b", 39, 1), slice_("c", 39, 1, tid=2)])
-    pyramid = Pyramid(trace)
+    pyramid = build(trace)
     tops = np.flatnonzero(pyramid.lanes.level == 0)
     assert pyramid.busy(tops[:1], 4).tolist() == [1, 0.5, 0, 0.1]
     assert pyramid.busy(tops, 4).tolist() == [1, 0.5, 0, 0.2]
 
 
 def test_nothing(make_trace):
-    pyramid = Pyramid(make_trace([]))
+    pyramid = build(make_trace([]))
     assert len(pyramid.view(every_lane(pyramid), 0, 100, 10).start) == 0
     assert pyramid.busy(every_lane(pyramid), 4).tolist() == [0, 0, 0, 0]

@@ -124,6 +124,31 @@ def test_hostile_texts_come_back(suffix: str, tmp_path: Path) -> None:
     assert back.slices.column("name").to_pylist() == [name]
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_layouts_come_back(suffix: str, tmp_path: Path) -> None:
+    layouts = '["sparse_csr", "strided", null, ["strided", "sparse"]]'
+    path = written(
+        tmp_path / "a.json",
+        event(cat="cpu_op", args={"Input Dims": [[2, 2], [2, 2]]}),
+        event(cat="cpu_op", ts=2, args={"Input Dims": [[2, 2], [2, 2]]}),
+    )
+    trace = profsuite.load(path)
+    pool = strings(["other", layouts])
+    column = pa.DictionaryArray.from_arrays(pa.array([None, 1], pa.int32()), pool)
+    place = trace.table("op").column_names.index("input_layouts")
+    table = trace.table("op").set_column(place, trace.table("op").schema.field(place), column)
+    trace = Trace({**trace.tables, "op": table}, trace.info)
+    out = profsuite.export(trace, tmp_path / f"x.{suffix}")
+    if suffix == "json":
+        assert [e["args"].get("Input Layouts") for e in events_of(out)] == [None, json.loads(layouts)]
+    for reader in ("c", "python"):
+        back = profsuite.load(out, reader=reader)
+        assert_same(trace, back)
+        assert back.table("op").column("input_layouts").to_pylist() == [None, layouts]
+    again = profsuite.export(out, tmp_path / f"y.{suffix}")
+    assert_same(trace, profsuite.load(again))
+
+
 def test_numbers_that_json_has_not_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(

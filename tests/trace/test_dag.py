@@ -53,3 +53,25 @@ def test_both_versions_agree(args):
     late = dag.latest(*args, bound)
     assert late.tolist() == dag.latest_python(*args, bound).tolist()
     assert (late >= dag.earliest(*args)[0]).all()
+    finish, binding = dag.earliest(*args)
+    last = len(finish) - 1
+    for begin in (0, int(finish[last]) // 2):
+        path = dag.path_back(args[1], binding, finish, begin, last)
+        assert path.tolist() == dag.path_back_python(args[1], binding, finish, begin, last).tolist()
+
+
+def test_the_path_back_ends_where_it_begins():
+    args = graph([(1, 0, 5), (2, 0, 1), (3, 1, 2), (3, 2, 2)], [0, 10, 20, 3])
+    finish, binding = dag.earliest(*args)
+    assert dag.path_back(args[1], binding, finish, 0, 3).tolist() == [3, 2, 0]
+    assert dag.path_back(args[1], binding, finish, 21, 3).tolist() == [3, 2]
+    assert dag.path_back(args[1], binding, finish, 0, 0).tolist() == [0]
+
+
+def test_a_path_that_no_graph_has_is_refused_by_the_extension():
+    native = pytest.importorskip("profsuite.trace._scanner").dag_path
+    one = np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match="no path"):
+        native(np.zeros(1, np.int32), one, one, 0, 1)
+    with pytest.raises(ValueError, match="no path"):  # from itself, for ever
+        native(np.zeros(1, np.int32), one, np.ones(1, np.int64), 0, 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli.options import color_option, examples, parsed, reader_options, selection_options, wants_color
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from profsuite.analyzers.job.report import JobReport
     from profsuite.analyzers.job.run import Outcome
     from profsuite.analyzers.report import Report
+    from profsuite.trace.redaction.redactor import Redactor
 
 FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
@@ -94,6 +96,7 @@ EXAMPLES = examples(
 @click.option(
     "--fabric", callback=parsed(fabric_name), metavar="NAME", help="What connects the ranks: nvlink4, ib-ndr, …"
 )
+@redaction_options
 @color_option
 def command(
     paths: tuple[str, ...],
@@ -109,6 +112,7 @@ def command(
     scheduler: str | None,
     fabric: str | None,
     color: bool | None,
+    redactor: Redactor | None,
     **options: Any,
 ) -> None:
     """Say what holds a job back, and what to do about it.
@@ -127,12 +131,13 @@ def command(
     if len(paths) == 1 and (kind := memory_kind(paths[0])) is not None:
         from profsuite.cli import memory
 
-        answer = memory.of_file(paths[0], kind, top, options.get("max_unpacked"))
+        answer = memory.of_file(paths[0], kind, top, options.get("max_unpacked"), redactor)
         memory.show(answer, form, output, color)
         if any(finding.severity in GRAVE.get(fail_on or "", ()) for finding in answer.findings or ()):
             raise click.exceptions.Exit(FINDINGS)
         return
     files = expand(paths, ranks)
+    options["redactor"] = redactor
     wanted = computed(only, form, fail_on, len(files))
     reports: list[Report] = []
     unreadable: list[Unreadable] = []
@@ -147,6 +152,10 @@ def command(
             else:
                 why = one_line(outcome.error or "").removeprefix(f"{outcome.file.path}: ")
                 unreadable.append(Unreadable(rank=outcome.file.rank, source=outcome.file.path, error=why))
+        if redactor is not None:
+            from profsuite.trace.redaction.structs import redact_struct
+
+            unreadable = [redact_struct(each, redactor) for each in unreadable]
         if only is None or fail_on is not None or {"verdict", "findings"} & set(only):
             job = job_report(outcomes, fabric)
     grave = GRAVE.get(fail_on or "", ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli.options import color_option, examples, parsed, reader_options, step_range, wants_color
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.analyzers.check.baseline import Baseline
@@ -46,6 +47,7 @@ EXAMPLES = examples(
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of changed ops.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
 @reader_options
+@redaction_options
 @color_option
 def command(
     path: str,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.redaction import redaction_options
+
+if TYPE_CHECKING:
+    from profsuite.trace.redaction.redactor import Redactor
 
 FORMATS = (
     "parquet",
@@ -26,7 +30,9 @@ FORMATS = (
     "prometheus",
     "openmetrics",
     "otlp",
+    "chakra",
     "tensorboard",
+    "xprof",
     "memory-snapshot",
     "html",
     "markdown",
@@ -39,6 +45,7 @@ EXAMPLES = examples(
     "profsuite convert trace.json.gz --output tables",
     "profsuite convert run/ --rank 0 --output rank0 --to arrow",
     "profsuite convert run/ --output http://localhost:4318 --to otlp",
+    "profsuite convert trace.json.gz --output shared.json.gz --redact --opt-out 'mymodule.secret*'",
 )
 
 
@@ -58,9 +65,16 @@ EXAMPLES = examples(
 )
 @click.option("--force", is_flag=True, help="Overwrite a file, or write into a folder that is not empty.")
 @selection_options
+@redaction_options
 @reader_options
 def command(
-    path: str, output: str | None, form: str | None, force: bool, ranks: list[int] | None, **options: Any
+    path: str,
+    output: str | None,
+    form: str | None,
+    force: bool,
+    ranks: list[int] | None,
+    redactor: Redactor | None,
+    **options: Any,
 ) -> None:
     """Write a trace in another format.
 
@@ -82,7 +96,7 @@ def command(
         to = format_of(output)
     else:
         to = format_called("parquet")
-    target = Path(output if output is not None else named_after(path, to.suffix or f".{to.name}"))
+    target = Path(output if output is not None else named_after(shown(path, redactor), to.suffix or f".{to.name}"))
     if endpoint is None and target.exists() and not force:
         if to.suffix:
             raise ProfsuiteError(f"{target}: exists; choose another, or --force")
@@ -91,7 +105,10 @@ def command(
     files = expand([path], ranks) if to.merges else [only(path, ranks)]
     by_path = {file.path: file for file in files}
     selected = options["steps"] is not None or options["time"] is not None or options["max_memory"] is not None
-    streaming = {name: options[name] for name in ("max_unpacked", "reader")}
+    if redactor is not None:
+        selected = selected or bool(redactor.opt_out)  # slices are removed from tables
+        options["redactor"] = redactor
+    streaming = {name: options[name] for name in ("max_unpacked", "reader", "redactor") if name in options}
     source = Source(
         [file.path for file in files],
         lambda name: load_one(by_path[name], **options),
@@ -104,6 +121,14 @@ def command(
         click.echo(f"{endpoint}: {send(source, endpoint)}", err=True)
     else:
         click.echo(f"{target}: {write(to, source, target)}", err=True)
+
+
+def shown(path: str, redactor: Redactor | None) -> str:
+    """The input's name, for the output to be named after: without the host or user in it."""
+    if redactor is None:
+        return path
+    redactor.learn_value(path)
+    return redactor.text(os.path.basename(path.rstrip("/\\")), "info.source")  # noqa: PTH119
 
 
 def named_after(path: str, suffix: str) -> str:

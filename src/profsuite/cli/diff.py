@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli.options import color_option, examples, parsed, reader_options, step_range, wants_color
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.analyzers.diff.ranks import UnmatchedRank
     from profsuite.analyzers.diff.report import DiffReport
     from profsuite.trace.load import RankFile
     from profsuite.trace.model import Trace
+    from profsuite.trace.redaction.redactor import Redactor
 
 FORMATS = ("text", "json", "markdown", "html", "csv")
 SORTS = ("change", "increase", "decrease", "host")
@@ -48,6 +50,7 @@ EXAMPLES = examples(
 @click.option("--full", is_flag=True, help="Of several ranks, print every comparison whole (text, markdown, html).")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
 @reader_options
+@redaction_options
 @color_option
 def command(
     before: str,
@@ -61,6 +64,7 @@ def command(
     output: str | None,
     ranks: list[int] | None,
     color: bool | None,
+    redactor: Redactor | None,
     **options: Any,
 ) -> None:
     """Say what changed between two recordings, why, and whether it is noise.
@@ -74,6 +78,7 @@ def command(
     from profsuite.cli.loading import write
 
     matched, unmatched = pair_ranks(before, after, ranks)
+    options["redactor"] = redactor
     reports: list[DiffReport] = []
     unreadable = 0
     for old, new in matched:
@@ -82,6 +87,10 @@ def command(
             unreadable += 1
             continue
         reports.append(diff(*traces, top=top, steps=steps, steps_after=steps_after, sort=sort))
+    if redactor is not None:
+        from profsuite.trace.redaction.structs import redact_struct
+
+        unmatched = [redact_struct(each, redactor) for each in unmatched]
     whole = reports[0] if len(matched) == 1 and not unmatched else ranks_diff(reports, unmatched)
     width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     write(render(whole, form, full, width, wants_color(color) and output is None), output)

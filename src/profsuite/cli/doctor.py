@@ -125,6 +125,7 @@ def gpu() -> str:
 def cache() -> str:
     """The cache folder and how much it holds."""
     from profsuite.exporters.units import size
-    from profsuite.trace.cache import cache_folder, used_bytes
+    from profsuite.trace.cache import used_bytes
+    from profsuite.trace.cache_folder import cache_folder
 
     return f"{cache_folder()} ({size(used_bytes())})"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from typing import TYPE_CHECKING
 
 import click
 
 from profsuite.cli.options import color_option, examples, wants_color
+from profsuite.cli.redaction import redaction_options
+
+if TYPE_CHECKING:
+    from profsuite.trace.redaction.redactor import Redactor
 
 PIPE_WIDTH = 100
 
@@ -22,8 +27,9 @@ EXAMPLES = examples(
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to write it."
 )
+@redaction_options
 @color_option
-def command(paths: tuple[str, ...], form: str, color: bool | None) -> None:
+def command(paths: tuple[str, ...], form: str, color: bool | None, redactor: Redactor | None) -> None:
     """Say in which collective a job hangs, and which ranks have not called it.
 
     DUMP is a dump of torch.distributed's flight recorder, one a rank, or a folder with several: the files that NCCL's
@@ -46,6 +52,10 @@ def command(paths: tuple[str, ...], form: str, color: bool | None) -> None:
         if ranks.count(dump.rank) > 1:
             raise SelectionError(f"{dump.source}: rank {dump.rank} has two dumps; name one a rank")
     report = hang(dumps)
+    if redactor is not None:
+        from profsuite.trace.redaction.structs import redact_struct
+
+        report = redact_struct(report, redactor)
     if form == "json":
         write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n", None)
         return

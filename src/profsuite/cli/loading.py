@@ -56,41 +56,56 @@ def only(path: str, ranks: list[int] | None) -> RankFile:
 
 
 def load_one(file: RankFile, **options: Any) -> Trace:
-    """Load a trace with a progress bar; warn of faults in one line on stderr."""
+    """Load a trace with a progress bar; warn of faults in one line on stderr.  A ``redactor`` redacts it."""
     from profsuite.trace.load import load
 
-    no_cache = options.pop("no_cache", False)
+    no_cache, redactor = options.pop("no_cache", False), options.pop("redactor", None)
     with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
         trace = load(file.path, cache=not no_cache, progress=progress, **options)
     warn_of_faults(trace)
+    if redactor is not None:
+        from profsuite.trace.redaction.tables import redact_trace
+
+        trace = redact_trace(trace, redactor)
     return trace
 
 
 @contextmanager
 def stream_one(file: RankFile, **options: Any) -> Iterator[Spill]:
-    """The raw columns of a large trace, read with a progress bar."""
+    """The raw columns of a large trace, read with a progress bar; a ``redactor`` redacts them."""
     from profsuite.trace.load import stream
 
+    redactor = options.pop("redactor", None)
     with ExitStack() as stack:
         with ProgressBar(os.path.basename(str(file.path)) or str(file.path)) as progress:  # noqa: PTH119
             spilled = stack.enter_context(stream(file.path, progress=progress, **options))
         remarks = spilled.manifest["remarks"]
         warn_of(spilled.source, ((remark["kind"], remark["count"]) for remark in remarks))
+        if redactor is not None:
+            from profsuite.trace.redaction.tables import redact_spill
+
+            spilled = redact_spill(spilled, redactor)
         yield spilled
 
 
 def examine_files(files: Sequence[RankFile], jobs: int | None, scheduler: str | None, **options: Any) -> list[Outcome]:
     """Read and summarise many ranks, with a progress bar over them; warn of faults in one line each on stderr."""
     from profsuite.analyzers.job.run import examine_all
+    from profsuite.cli.redaction import across_processes
 
-    no_cache = options.pop("no_cache", False)
+    no_cache, redactor = options.pop("no_cache", False), options.pop("redactor", None)
     if any(file.path == "-" for file in files):
         jobs, scheduler = 1, None  # only this process has it
     if jobs is None:
         jobs = os.cpu_count() or 1 if _total_bytes(files) >= POOL_BYTES else 1
     with ProgressBar(f"{len(files)} ranks", noun="ranks") as progress:
-        outcomes = examine_all(files, jobs=jobs, scheduler=scheduler, done=progress, cache=not no_cache, **options)
+        outcomes = examine_all(
+            files, jobs=jobs, scheduler=scheduler, done=progress, cache=not no_cache,
+            redaction=across_processes(redactor), **options,
+        )  # fmt: skip
     for outcome in outcomes:
+        if redactor is not None and outcome.redacted is not None:
+            redactor.report.merge(outcome.redacted)
         if outcome.error is not None:
             complain(outcome.error)
         warn_of(outcome.file.path, outcome.health)

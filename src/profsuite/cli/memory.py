@@ -17,9 +17,11 @@ from profsuite.cli.options import (
     size,
     wants_color,
 )
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.analyzers.memory.model import MemoryReport
+    from profsuite.trace.redaction.redactor import Redactor
 
 FORMATS = ("text", "json", "html", "markdown", "csv")
 PIPE_WIDTH = 100
@@ -46,6 +48,7 @@ EXAMPLES = examples(
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
 @selection_options
 @reader_options
+@redaction_options
 @color_option
 def command(
     path: str,
@@ -95,7 +98,7 @@ def read(path: str, top: int, **options: Any) -> MemoryReport:
 
     ranks = options.pop("ranks", None)
     if (kind := memory_kind(path)) is not None:
-        return of_file(path, kind, top, options.get("max_unpacked"))
+        return of_file(path, kind, top, options.get("max_unpacked"), options.get("redactor"))
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.findings import memory_findings
 
@@ -105,13 +108,15 @@ def read(path: str, top: int, **options: Any) -> MemoryReport:
 
         return replace(analysis.memory, findings=memory_findings(analysis.memory))
     if beside := snapshots_in(path):
-        return of_file(beside[0], "snapshot", top, options.get("max_unpacked"))
+        return of_file(beside[0], "snapshot", top, options.get("max_unpacked"), options.get("redactor"))
     raise TraceError(
         f"{path}: has no memory events; record them with profile(memory=True), or torch.profiler's profile_memory=True"
     )
 
 
-def of_file(path: str, kind: str, top: int, max_unpacked: int | None = None) -> MemoryReport:
+def of_file(
+    path: str, kind: str, top: int, max_unpacked: int | None = None, redactor: Redactor | None = None
+) -> MemoryReport:
     """The memory report of a snapshot or a timeline, findings included."""
     from msgspec.structs import replace
 
@@ -121,12 +126,22 @@ def of_file(path: str, kind: str, top: int, max_unpacked: int | None = None) -> 
         from profsuite.analyzers.memory.snapshot import snapshot_memory
         from profsuite.trace.readers.snapshot import read_snapshot
 
-        report = snapshot_memory(read_snapshot(path, max_unpacked=max_unpacked), top)
+        snapshot = read_snapshot(path, max_unpacked=max_unpacked)
+        if redactor is not None:
+            from profsuite.trace.redaction.tables import redact_snapshot
+
+            snapshot = redact_snapshot(snapshot, redactor)
+        report = snapshot_memory(snapshot, top)
     else:
         from profsuite.analyzers.memory.timeline import timeline_memory
         from profsuite.trace.memory_timeline import read_memory_timeline
 
         report = timeline_memory(read_memory_timeline(path, max_unpacked=max_unpacked))
+        if redactor is not None:
+            from profsuite.trace.redaction.tables import source_name
+
+            redactor.learn_value(path)
+            report = replace(report, source=source_name(report.source, redactor))
     return replace(report, findings=memory_findings(report))
 
 

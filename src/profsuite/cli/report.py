@@ -40,11 +40,12 @@ EXAMPLES = examples(
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes that read ranks; by default the cores."
 )
-def command(paths: Sequence[str], output: str, **options: Any) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, paths: Sequence[str], output: str, **options: Any) -> None:
     """Write the report on a job as one HTML file, with the dashboard's figures in it.
 
     It loads nothing from elsewhere and opens without a server.  PATH is what profsuite analyze takes; this is
     profsuite analyze --format html --output FILE.
     """
     target = None if output == "-" else output
-    click.get_current_context().invoke(analyze.command, paths=tuple(paths), form="html", output=target, **options)
+    ctx.invoke(analyze.command, paths=tuple(paths), form="html", output=target, **options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.analyzers.whatif.edits import Edit
@@ -55,6 +56,7 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @selection_options
 @reader_options
+@redaction_options
 def command(
     path: str,
     scales: tuple[tuple[str, float], ...],
@@ -95,7 +97,9 @@ def command(
     file = only(path, ranks)
     analysis = Analysis(load_one(file, **options))
     if analysis.graph is None:
-        raise SelectionError(f"{file.path}: nothing to replay: no host thread and no device work was recorded")
+        raise SelectionError(
+            f"{file.path}: nothing to replay: no host thread and no device work was recorded, or no times"
+        )
     if edit == Edit():
         result: Any = analysis.replays
         text = overview(analysis)

@@ -27,3 +27,14 @@ static void dag_latest(size_t n, const int64_t *first, const int32_t *source, co
             if (at < finish[source[e]]) finish[source[e]] = at;
         }
 }
+
+/* The nodes from `node` back along the deciding edges, until one that finishes by `begin` or has no edge; how many.
+ * `nodes`, where it is given, receives them. */
+static size_t dag_path(const int32_t *source, const int64_t *binding, const int64_t *finish, int64_t begin, int64_t node,
+                       int64_t *nodes) {
+    for (size_t count = 0;; node = source[binding[node]]) {
+        if (nodes) nodes[count] = node;
+        count++;
+        if (binding[node] < 0 || finish[node] <= begin) return count;
+    }
+}

@@ -13,8 +13,9 @@ typedef struct {
     size_t size; /* elements of data */
     const int32_t *index; /* row -> element, negative: null; NULL: the row itself */
     const int64_t *bounds; /* of the words in text */
-    size_t num_words;
+    size_t num_words, text_size;
     const char *text;
+    size_t alike; /* parts from here on that have this index, and are absent where it is */
 } RowPart;
 
 typedef struct {
@@ -32,15 +33,43 @@ static int row_room(RowText *t, size_t more) {
     return 1;
 }
 
+/* memcpy of few bytes without a call: two moves that overlap. */
+static inline char *row_copy(char *out, const char *from, size_t size) {
+    if (size > 32) {
+        memcpy(out, from, size);
+    } else if (size >= 16) {
+        memcpy(out, from, 16);
+        memcpy(out + size - 16, from + size - 16, 16);
+    } else if (size >= 8) {
+        memcpy(out, from, 8);
+        memcpy(out + size - 8, from + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(out, from, 4);
+        memcpy(out + size - 4, from + size - 4, 4);
+    } else {
+        for (size_t i = 0; i < size; i++) out[i] = from[i];
+    }
+    return out + size;
+}
+
+static const char row_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+                                "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+                                "9899";
+
 static char *row_decimal(char *out, uint64_t value) {
-    char digits[20];
-    int n = 0;
-    do {
-        digits[n++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    while (n) *out++ = digits[--n];
-    return out;
+    char digits[20], *at = digits + 20;
+    while (value >= 100) {
+        at -= 2;
+        memcpy(at, row_pairs + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        at -= 2;
+        memcpy(at, row_pairs + value * 2, 2);
+    } else {
+        *--at = (char)('0' + value);
+    }
+    return row_copy(out, at, (size_t)(digits + 20 - at));
 }
 
 static char *row_varint(char *out, uint64_t value) {
@@ -52,9 +81,17 @@ static char *row_varint(char *out, uint64_t value) {
     return out;
 }
 
-/* 1: done; 0: no memory; -1: an index, a code or the nesting is wrong. */
-static int rows_write(size_t n, const RowPart *parts, size_t num_parts, RowText *out) {
-    for (size_t row = 0; row < n; row++) {
+static void rows_alike(RowPart *parts, size_t num_parts) {
+    for (size_t p = num_parts; p-- > 0;) {
+        const RowPart *next = parts + p + 1;
+        int joined = p + 1 < num_parts && next->index && next->index == parts[p].index && next->op != ROW_WHEN;
+        parts[p].alike = joined ? next->alike + 1 : 1;
+    }
+}
+
+/* 1: done; 0: no memory; -1: an index, a code, a word's bounds or the nesting is wrong. */
+static int rows_write(size_t first, size_t stop, const RowPart *parts, size_t num_parts, RowText *out) {
+    for (size_t row = first; row < stop; row++) {
         size_t open[ROW_MAX_DEPTH];
         int depth = 0, fresh = 1;
         for (size_t p = 0; p < num_parts; p++) {
@@ -74,13 +111,18 @@ static int rows_write(size_t n, const RowPart *parts, size_t num_parts, RowText 
                     if (absent || !((const int8_t *)part->data)[at]) p += (size_t)part->skip;
                     continue;
                 }
-                if (absent) continue;
+                if (absent) {
+                    p += part->alike - 1;
+                    continue;
+                }
                 if (part->op == ROW_WORD) {
                     int32_t code = ((const int32_t *)part->data)[at];
                     if (code < 0) continue;
                     if ((size_t)code >= part->num_words) return -1;
-                    word = part->text + part->bounds[code];
-                    word_size = (size_t)(part->bounds[code + 1] - part->bounds[code]);
+                    int64_t start = part->bounds[code], end = part->bounds[code + 1];
+                    if (start < 0 || start > end || (size_t)end > part->text_size) return -1;
+                    word = part->text + start;
+                    word_size = (size_t)(end - start);
                 } else {
                     value = ((const int64_t *)part->data)[at];
                     if (value == ROW_NULL && part->op != ROW_FIXED) continue;
@@ -107,8 +149,7 @@ static int rows_write(size_t n, const RowPart *parts, size_t num_parts, RowText 
                 out->size = (size_t)(o + size - out->data);
                 continue;
             }
-            memcpy(o, part->prefix, part->prefix_size);
-            o += part->prefix_size;
+            o = row_copy(o, part->prefix, part->prefix_size);
             if (part->separator == SEP_OPENS) fresh = 1;
             switch (part->op) {
             case ROW_INT:
@@ -122,13 +163,12 @@ static int rows_write(size_t n, const RowPart *parts, size_t num_parts, RowText 
                 ns %= 1000;
                 *o++ = '.';
                 *o++ = (char)('0' + ns / 100);
-                *o++ = (char)('0' + ns / 10 % 10);
-                *o++ = (char)('0' + ns % 10);
+                memcpy(o, row_pairs + ns % 100 * 2, 2);
+                o += 2;
                 break;
             }
             case ROW_WORD:
-                memcpy(o, word, word_size);
-                o += word_size;
+                o = row_copy(o, word, word_size);
                 break;
             case ROW_VARINT: o = row_varint(o, (uint64_t)value); break;
             case ROW_FIXED:

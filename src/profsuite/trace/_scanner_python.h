@@ -554,7 +554,7 @@ static int dag_buffers(PyObject *args, int with_bound, Py_buffer *b) {
         good = first[i + 1] >= first[i] && (size_t)first[i + 1] <= m;
         for (int64_t e = first[i]; good && e < first[i + 1]; e++) good = source[e] >= 0 && (size_t)source[e] < i;
     }
-    if (!good) PyErr_SetString(PyExc_ValueError, "no graph in topological order");
+    if (!good) PyErr_SetString(PyExc_ValueError, "no graph, or an edge that does not come from an earlier node");
     return good;
 }
 
@@ -605,9 +605,41 @@ end:
     return result;
 }
 
+static PyObject *py_dag_path(PyObject *module, PyObject *args) {
+    Py_buffer b[3] = {{0}};
+    PyObject *result = NULL;
+    long long begin, end;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*LL", b, b + 1, b + 2, &begin, &end)) goto end;
+    const int32_t *source = b[0].buf;
+    const int64_t *binding = b[1].buf;
+    size_t n = (size_t)b[1].len / 8;
+    int64_t m = (int64_t)(b[0].len / 4);
+    int good = b[2].len == b[1].len && end >= 0 && (size_t)end < n;
+    for (size_t i = 0; good && i < n; i++) {
+        int64_t edge = binding[i];
+        good = edge < m && (edge < 0 || (source[edge] >= 0 && (size_t)source[edge] < i));
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "no path in a graph");
+        goto end;
+    }
+    size_t count = dag_path(source, binding, b[2].buf, begin, end, NULL);
+    int64_t *nodes = malloc(count * sizeof *nodes);
+    if (!nodes) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    dag_path(source, binding, b[2].buf, begin, end, nodes);
+    result = buffer_new((char *)nodes, count * sizeof *nodes);
+end:
+    for (int i = 0; i < 3; i++) PyBuffer_Release(b + i);
+    return result;
+}
+
 /* ---------------------------------------------------------------- rows of an export */
 /* One part from its tuple (op, separator, prefix, data, index, skip, bounds, text); buffers go to `views`. */
-static int row_part(PyObject *item, RowPart *part, size_t n, Py_buffer *views, int *num_views) {
+static int row_part(PyObject *item, RowPart *part, size_t stop, Py_buffer *views, int *num_views) {
     PyObject *data, *index, *bounds, *text;
     Py_ssize_t prefix_size;
     if (!PyTuple_Check(item) ||
@@ -633,23 +665,21 @@ static int row_part(PyObject *item, RowPart *part, size_t n, Py_buffer *views, i
     part->bounds = at[2];
     part->num_words = size[2] / 8 ? size[2] / 8 - 1 : 0;
     part->text = at[3];
+    part->text_size = size[3];
     int good = part->op >= 0 && part->op < ROW_OPS && part->skip >= 0 && takes == (at[0] != NULL) &&
-               (!at[1] || size[1] == 4 * n) && (part->op != ROW_WORD || (at[2] && at[3]));
-    for (size_t i = 0; good && part->op == ROW_WORD && i < part->num_words; i++)
-        good = part->bounds[i] >= 0 && part->bounds[i] <= part->bounds[i + 1];
-    good = good && (part->op != ROW_WORD || !part->num_words || (size_t)part->bounds[part->num_words] <= size[3]);
+               (!at[1] || size[1] / 4 >= stop) && (part->op != ROW_WORD || (at[2] && at[3]));
     if (!good) PyErr_SetString(PyExc_ValueError, "rows: a part is not as it should be");
     return good;
 }
 
 static PyObject *py_rows(PyObject *module, PyObject *args) {
-    Py_ssize_t n;
+    Py_ssize_t first, stop;
     PyObject *list, *result = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "nO", &n, &list)) return NULL;
+    if (!PyArg_ParseTuple(args, "nnO", &first, &stop, &list)) return NULL;
     Py_ssize_t num = PyList_Check(list) ? PyList_Size(list) : -1;
-    if (num < 0 || n < 0) {
-        PyErr_SetString(PyExc_ValueError, "rows(n, list of parts)");
+    if (num < 0 || first < 0 || stop < first) {
+        PyErr_SetString(PyExc_ValueError, "rows(first, stop, list of parts)");
         return NULL;
     }
     RowPart *parts = calloc((size_t)num + 1, sizeof *parts);
@@ -661,9 +691,10 @@ static PyObject *py_rows(PyObject *module, PyObject *args) {
         goto end;
     }
     for (Py_ssize_t i = 0; i < num; i++)
-        if (!row_part(PyList_GetItem(list, i), parts + i, (size_t)n, views, &num_views)) goto end;
+        if (!row_part(PyList_GetItem(list, i), parts + i, (size_t)stop, views, &num_views)) goto end;
+    rows_alike(parts, (size_t)num);
     Py_BEGIN_ALLOW_THREADS
-    good = rows_write((size_t)n, parts, (size_t)num, &out);
+    good = rows_write((size_t)first, (size_t)stop, parts, (size_t)num, &out);
     Py_END_ALLOW_THREADS
     if (good > 0) {
         char *fitting = realloc(out.data, out.size + 1);
@@ -896,12 +927,14 @@ static PyObject *py_snapshot(PyObject *module, PyObject *chunks) {
 
 static PyMethodDef module_methods[] = {
     {"lanes", py_lanes, METH_VARARGS, "lanes(order, track, ts, dur) -> int32 Buffer; see lanes.py."},
-    {"rows", py_rows, METH_VARARGS, "rows(n, parts) -> Buffer; see exporters/rows.py."},
+    {"rows", py_rows, METH_VARARGS, "rows(first, stop, parts) -> Buffer; see exporters/rows.py."},
     {"dag_earliest", py_dag_earliest, METH_VARARGS,
      "dag_earliest(first, source, weight, own) -> (finish, binding) Buffers; see dag.py."},
     {"dag_latest", py_dag_latest, METH_VARARGS,
      "dag_latest(first, source, weight, own, bound) -> finish Buffer; see dag.py."},
     {"snapshot", py_snapshot, METH_O, "snapshot(chunks) -> tables, or why not; see readers/snapshot.py."},
+    {"dag_path", py_dag_path, METH_VARARGS,
+     "dag_path(source, binding, finish, begin, end) -> nodes Buffer, from the end; see dag.py."},
     {"nest", py_nest, METH_VARARGS, "nest(track, ts, dur, leaf) -> (parent, depth, self) Buffers; see nesting.py."},
     {NULL, NULL, 0, NULL},
 };

@@ -401,7 +401,7 @@ static int sn_note(Unpickler *u, const Items *d, int key, int column) {
     Vec *v = &u->columns[ST_ENTRY][column];
     int is_text = SN_COLUMNS[ST_ENTRY][column] == 't';
     size_t rows = SN_ROWS(u, ST_ENTRY);
-    int64_t value;
+    int64_t value = 0;
     int32_t code = 0;
     if (is_text ? !sn_code(u, ST_ENTRY, column, w, &code) : !sn_as_int(u, w, &value)) return 0;
     if (is_text) value = code;
@@ -450,7 +450,7 @@ static int sn_frame(Unpickler *u, const Items *d, Word *made) {
 }
 
 static int sn_block(Unpickler *u, const Items *d) {
-    int64_t address, bytes, requested, stack;
+    int64_t address, bytes = 0, requested, stack;
     return sn_get(u, d, SK_ADDRESS, INT64_MIN, &address) && sn_column(u, ST_BLOCK, SB_ADDRESS, address) &&
            sn_must(u, d, SK_SIZE, &bytes) && sn_column(u, ST_BLOCK, SB_BYTES, bytes) &&
            sn_get(u, d, SK_REQUESTED_SIZE, INT64_MIN, &requested) &&
@@ -669,7 +669,7 @@ static void sn_run(Unpickler *u) {
     while (!u->stopped) {
         const u8 *p = u->buf + u->pos, *end = u->buf + u->len;
         if (end - p < SN_AHEAD && !u->eof) return;
-        size_t left = (size_t)(end - p), first;
+        size_t left = (size_t)(end - p), first = 0;
 #define NEEDS(n)                                                                                                     \
     if (left < 1 + (size_t)(n)) {                                                                                    \
         u->pos = u->len;                                                                                             \

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from profsuite.trace import rocprof, xla
 from profsuite.trace.classes import DEVICE_WORK, WORK_KINDS, Role, category_roles, kernel_kinds, role_mask
 from profsuite.trace.columns import Text, build_table, gather, integers, strings
 from profsuite.trace.header import read_header
@@ -26,7 +27,7 @@ from profsuite.trace.relations import (
     truncated_steps,
 )
 from profsuite.trace.spans import close_spans
-from profsuite.trace.tracks import describe_tracks, known_device, known_stream
+from profsuite.trace.tracks import describe_tracks, known_device, known_stream, metadata_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +52,11 @@ def assemble(
     if (marks := find_marks(raw.header, raw.tracks)) is not None:
         raw = marks.restore(raw)
         info = replace(info, num_events=raw.num_events, selection=info.selection or marks.selection)
+    names = metadata_names(raw)
+    described = rocprof.describe(raw, names["process_name"])
+    described = xla.describe(described, names["process_name"], names["thread_name"])
+    info = replace(info, num_events=info.num_events + described.num_events - raw.num_events)
+    raw = described
     group = raw.groups["slice"]
     dur, unclosed, remarks = close_spans(group, raw.groups["end"])
     roles = category_roles(raw.pools["category"].to_pylist())
@@ -72,7 +78,8 @@ def assemble(
     )
     work, launch = find_launches(slices, raw.groups["flow"], raw.pools["category"])
     op = find_ops(slices, work, launch)
-    steps = find_steps(slices)
+    marked = raw.groups["xla"]["step"] != NULL_INT64
+    steps = find_steps(slices, raw.groups["xla"]["row"][marked], raw.groups["xla"]["step"][marked])
     step = assign_steps(slices, steps, work, launch)
     broken_off = any(remark.kind == "truncated" for remark in raw.remarks)
     truncated = truncated_steps(slices, steps, step, unclosed, broken_off)
@@ -101,6 +108,7 @@ def assemble(
         "collective": _collective_table(raw),
         "sync": _sync_table(raw),
         "python_call": _python_table(raw),
+        "xla_op": _xla_table(raw),
         **_event_tables(raw),
         "memory_event": _memory_table(raw),
         "compile_event": _compile_table(raw),
@@ -283,6 +291,29 @@ def _python_table(raw: RawTrace) -> pa.Table:
             "python_id": group["id"],
             "python_parent_id": caller,
             "python_module_id": group["module"],
+        },
+    )
+
+
+def _xla_table(raw: RawTrace) -> pa.Table:
+    group, pool = raw.groups["xla"], raw.pools["misc"]
+    return build_table(
+        "xla_op",
+        {
+            "slice_id": group["row"],
+            "hlo_op": Text(group["hlo_op"], pool),
+            "hlo_opcode": Text(group["opcode"], pool),
+            "hlo_module": Text(group["module"], pool),
+            "hlo_category": Text(group["category"], pool),
+            "framework_op": Text(group["framework_op"], pool),
+            "kernel_details": Text(group["kernel_details"], pool),
+            "transfer_details": Text(group["transfer_details"], pool),
+            "step_number": group["step"],
+            "program_id": group["program"],
+            "run_id": group["run"],
+            "device": known_device(group["device"]),
+            "flops": group["flops"],
+            "bytes_accessed": group["bytes"],
         },
     )
 

@@ -179,7 +179,7 @@ class TableBatches:
             yield {name: _take(values, rows) for name, values in columns.items()}
 
     def _columns(self, group: str) -> Columns:
-        if group == "end":
+        if group in ("end", "rocprof"):
             return {}
         return cast("Columns", getattr(self, f"_{group}"))
 
@@ -276,6 +276,16 @@ class TableBatches:
         return self._taken(
             "python_call", row="slice_id", id="python_id", parent="python_parent_id", module="python_module_id"
         )
+
+    @cached_property
+    def _xla(self) -> Columns:
+        columns = self._taken(
+            "xla_op", row="slice_id", hlo_op="hlo_op", opcode="hlo_opcode", module="hlo_module",
+            category="hlo_category", framework_op="framework_op", kernel_details="kernel_details",
+            transfer_details="transfer_details", step="step_number", program="program_id", run="run_id",
+            device="device", flops="flops", bytes="bytes_accessed",
+        )  # fmt: skip
+        return {**columns, "device": _wide(cast("NDArray[Any]", columns["device"]))}
 
     @cached_property
     def _compile(self) -> Columns:

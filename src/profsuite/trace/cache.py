@@ -12,6 +12,7 @@ from typing import Any
 
 from profsuite.errors import TraceError
 from profsuite.trace import spill
+from profsuite.trace.cache_folder import cache_folder
 from profsuite.trace.model import Trace
 from profsuite.trace.schema import SCHEMA_VERSION
 from profsuite.trace.store import MANIFEST, open_folder, save
@@ -22,15 +23,6 @@ MIN_BYTES = 32_000_000
 DEFAULT_LIMIT_GB = 10.0
 
 _THREAD = "profsuite-cache"
-
-
-def cache_folder() -> Path:
-    """Where cached traces lie: $PROFSUITE_CACHE, else profsuite/traces in the user's cache folder."""
-    if chosen := os.environ.get("PROFSUITE_CACHE"):
-        return Path(chosen)
-    if base := os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA"):
-        return Path(base) / "profsuite" / "traces"
-    return Path.home() / ".cache" / "profsuite" / "traces"
 
 
 def folder_for(key: tuple[Any, ...]) -> Path:

@@ -56,6 +56,11 @@ def strings(values: Sequence[str | None]) -> pa.StringArray:
     return cast("Any", pa.StringArray).from_buffers(len(data), *buffers)  # type: ignore[no-any-return]
 
 
+def array_of(values: NDArray[Any]) -> pa.Array[Any]:
+    """An Arrow array of numbers, none of them null."""
+    return _from_buffers(pa.from_numpy_dtype(values.dtype), values, None)
+
+
 def integers(values: NDArray[np.int64]) -> pa.Int64Array:
     """An Arrow array of 64-bit integers, none of them null."""
     return cast("pa.Int64Array", _from_buffers(pa.int64(), values, None))

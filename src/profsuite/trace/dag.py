@@ -23,7 +23,6 @@ def earliest(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int6
     ``finish[i] = own[i] + max(finish[source[e]] + weight[e])``; of equal edges the first decides.  ``ValueError``
     where an edge does not come from an earlier node.  Runs in the C extension where it is built.
     """
-    _check(first, source)
     native = _native("dag_earliest")
     if native is not None:
         finish, binding = native(*_buffers(first, source, weight, own))
@@ -32,16 +31,37 @@ def earliest(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int6
 
 
 def latest(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int64s, bound: Int64s) -> Int64s:
-    """How late each of n nodes may finish without any node finishing after its ``bound``."""
-    _check(first, source)
+    """How late each of n nodes may finish without any node finishing after its ``bound``; errors as ``earliest``'s."""
     native = _native("dag_latest")
     if native is not None:
         return np.frombuffer(native(*_buffers(first, source, weight, own), np.ascontiguousarray(bound)), np.int64)
     return latest_python(first, source, weight, own, bound)
 
 
+def path_back(source: NDArray[np.int32], binding: Int64s, finish: Int64s, begin: int, end: int) -> Int64s:
+    """The nodes that decide when ``end`` finishes, from it back along the ``binding`` edges of ``earliest``.
+
+    The last is the first met that finishes by ``begin``, or has no edge.
+    """
+    native = _native("dag_path")
+    if native is not None:
+        return np.frombuffer(native(*_buffers_of_path(source, binding, finish), begin, end), np.int64)
+    return path_back_python(source, binding, finish, begin, end)
+
+
+def path_back_python(source: NDArray[np.int32], binding: Int64s, finish: Int64s, begin: int, end: int) -> Int64s:
+    """``path_back`` without the extension."""
+    # A view gives single elements faster than an array, and without a list of them all.
+    edges, sources, finishes = binding.data, source.data, finish.data
+    nodes = [end]
+    while edges[nodes[-1]] >= 0 and finishes[nodes[-1]] > begin:
+        nodes.append(sources[edges[nodes[-1]]])
+    return np.array(nodes, np.int64)
+
+
 def earliest_python(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int64s) -> tuple[Int64s, Int64s]:
     """``earliest`` without the extension."""
+    _check(first, source)
     firsts, sources, weights, owns = first.tolist(), source.tolist(), weight.tolist(), own.tolist()
     finish, binding = [0] * len(owns), [-1] * len(owns)
     for node, time in enumerate(owns):
@@ -56,6 +76,7 @@ def earliest_python(first: Int64s, source: NDArray[np.int32], weight: Int64s, ow
 
 def latest_python(first: Int64s, source: NDArray[np.int32], weight: Int64s, own: Int64s, bound: Int64s) -> Int64s:
     """``latest`` without the extension."""
+    _check(first, source)
     firsts, sources, weights, owns = first.tolist(), source.tolist(), weight.tolist(), own.tolist()
     finish = bound.tolist()
     for node in range(len(owns) - 1, -1, -1):
@@ -72,8 +93,12 @@ def _check(first: Int64s, source: NDArray[np.int32]) -> None:
 
 
 def _buffers(first: Int64s, source: NDArray[np.int32], *times: Int64s) -> tuple[NDArray[Any], ...]:
-    arrays = (first.astype(np.int64), source.astype(np.int32), *(t.astype(np.int64) for t in times))
-    return tuple(np.ascontiguousarray(array) for array in arrays)
+    arrays = [np.ascontiguousarray(array, np.int64) for array in (first, *times)]
+    return (arrays[0], np.ascontiguousarray(source, np.int32), *arrays[1:])
+
+
+def _buffers_of_path(source: NDArray[np.int32], *columns: Int64s) -> tuple[NDArray[Any], ...]:
+    return (np.ascontiguousarray(source, np.int32), *(np.ascontiguousarray(c, np.int64) for c in columns))
 
 
 def _native(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from profsuite.errors import TraceError
-from profsuite.trace.columns import Text, null_of, strings, to_numpy
+from profsuite.trace.columns import Text, array_of, null_of, strings, to_numpy
 from profsuite.trace.readers.columns import AXES, DTYPE, NULL, TYPECODE
 from profsuite.trace.readers.fields import GROUPS, POOLS
 from profsuite.trace.readers.raw import RawTrace
@@ -66,7 +66,7 @@ def embed(batches: Batches, header: list[tuple[str, str]], write: Callable[[byte
                     texts[name] = pools[id(values.pool)][1]
                     values = values.codes
                 names.append(name)
-                arrays.append(pa.array(np.ascontiguousarray(values)))
+                arrays.append(array_of(values))
             write(_packet({"group": group, "texts": texts}, _stream(names, arrays)))
 
 

@@ -6,6 +6,8 @@ it concerns; what the whole file lacks concerns all of its events.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,7 +30,34 @@ OUTLIER_FLOOR_NS: Final = 60 * 10**9
 
 def inspect(trace: Trace) -> list[Remark]:
     """The remarks on a trace whose other tables are complete, in the order of docs/health.md."""
-    return [remark for check in CHECKS for remark in check(trace)]
+    remarks = [remark for check in CHECKS for remark in check(trace)]
+    return _of_xla(trace, remarks) if any(_XLA_PROCESS.match(name) for name in _processes(trace)) else remarks
+
+
+_XLA_PROCESS: Final = re.compile(r"/(?:host|device):\S")
+_XLA_LACKS: Final = frozenset({"no_device_properties", "no_shapes", "no_stacks"})
+"""What XLA's profiler never records, on request or else."""
+_XLA_WORDS: Final = {
+    "no_rank": "The file does not say which process recorded it; hosts that profile into one log folder are "
+    "numbered by name.",
+    "no_steps": "No training steps are marked, so nothing is given per step. Put each step of the loop into "
+    'jax.profiler.StepTraceAnnotation("train", step_num=n).',
+    "no_kernels": "No instruction of XLA was recorded, so no device time is counted.",
+}
+
+
+def _processes(trace: Trace) -> list[str]:
+    return list(trace.words("track", "process_name"))
+
+
+def _of_xla(trace: Trace, remarks: list[Remark]) -> list[Remark]:
+    """The remarks that make sense on an XLA profile, in its terms; on the CPU nothing is launched."""
+    launches = bool((trace.roles == Role.LAUNCH).any())
+    return [
+        replace(remark, message=_XLA_WORDS.get(remark.kind, remark.message))
+        for remark in remarks
+        if remark.kind not in _XLA_LACKS and (launches or remark.kind != "no_launch")
+    ]
 
 
 def overlapping(trace: Trace) -> list[Remark]:

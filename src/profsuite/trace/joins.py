@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,3 +43,15 @@ def earliest_with(
     hit = (keys[place] == wanted) & (wanted != NULL_INT64)
     found[hit] = rows[place[hit]]
     return found
+
+
+def distinct(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The distinct rows of integer columns (one row each, sorted), and which of them each row is."""
+    key = np.zeros(len(columns[0]), np.intp)
+    for column in columns:
+        values, which = np.unique(column, return_inverse=True)
+        key = key * len(values) + which  # both below the number of rows: no overflow
+        _, key = np.unique(key, return_inverse=True)
+    _, first = np.unique(key, return_index=True)
+    rows = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
+    return rows, key

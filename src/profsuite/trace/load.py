@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,16 +19,19 @@ from profsuite.errors import ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
 from profsuite.trace import spill
 from profsuite.trace.assemble import assemble
-from profsuite.trace.embedded import is_embedded, read_embedded
+from profsuite.trace.embedded import read_embedded
+from profsuite.trace.folders import rank_of, traces_in
 from profsuite.trace.header import rank_in_name
+from profsuite.trace.jax_log import one_run, rank_in_run
 from profsuite.trace.readers import native
 from profsuite.trace.readers.raw import Remark, remark_message
 from profsuite.trace.remote import traces_at
 from profsuite.trace.select import Range, cut, describe_time, select_steps, select_time, within
-from profsuite.trace.source import ZSTD, Source, first_unpacked, open_source
+from profsuite.trace.source import Source, open_source
 from profsuite.trace.store import is_run_folder, open_folder
 
 if TYPE_CHECKING:
+    from profsuite.trace.inputs import Format
     from profsuite.trace.model import Trace
     from profsuite.trace.readers.raw import RawTrace
 
@@ -84,7 +84,7 @@ def load(
     folder = Path(name)
     if name != "-" and "://" not in name and folder.is_dir():
         if is_run_folder(folder):
-            return _selected(open_folder(folder), steps, time)
+            return selected(open_folder(folder), steps, time)
         files = find_ranks(name)
         if len(files) > 1:
             raise TraceError(f"{name}: holds {len(files)} traces; load one of them (profsuite.find_ranks lists them)")
@@ -94,16 +94,20 @@ def load(
         )  # fmt: skip
     with open_source(name, max_unpacked) as source:
         if cache and (known := trace_cache.find(source.key)) is not None:
-            return _selected(known, steps, time)
-        if max_memory is not None and _needs(source) > max_memory and not is_embedded(source.first):
+            return selected(known, steps, time)
+        form = source.format
+        if form == "json" and max_memory is not None and _needs(source) > max_memory:
             return _load_part(source, use_c, steps, time, max_memory, progress)
-        if is_embedded(source.first):
-            return _selected(_load_embedded(source), steps, time)
-        raw = _read(source, use_c, threads, progress)
-        trace = assemble(raw, name, "c" if use_c else "python")
+        if form == "perfetto":
+            return selected(_load_embedded(source), steps, time)
+        if form == "json":
+            raw, reader_name = _read(source, use_c, threads, progress), "c" if use_c else "python"
+        else:
+            raw, reader_name = _read_other(source, form, progress), form
+        trace = assemble(raw, name, reader_name, rank=rank_in_run(folder) if "://" not in name else None)
         if cache and not source.fault:
             trace_cache.keep(trace, source.key)
-    return _selected(trace, steps, time)
+    return selected(trace, steps, time)
 
 
 def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> list[RankFile]:
@@ -124,9 +128,13 @@ def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> 
         if not ranks:
             return files
     else:
-        files = [RankFile(_rank(entry), str(entry)) for entry in _traces_in(folder)]
+        entries = traces_in(folder)
+        one_run(name, entries)
+        files = [RankFile(rank_of(entry), str(entry)) for entry in entries]
         if not files:
-            raise TraceError(f"{name}: holds no trace (looked for .json and .json.gz files with trace events)")
+            raise TraceError(
+                f"{name}: holds no trace (looked for .json and .json.gz files with trace events, and .xplane.pb)"
+            )
         files.sort(key=lambda file: (file.rank is None, file.rank or 0, file.path))
     if ranks:
         known = {file.rank for file in files}
@@ -165,6 +173,21 @@ def _read(source: Source, use_c: bool, threads: int | None, progress: ProgressLi
     _note_fault(source, raw)
     if not raw.num_events:
         raw.remarks.append(Remark("empty", 1, None, remark_message("empty", 1)))
+    return raw
+
+
+def _read_other(source: Source, form: Format, progress: ProgressListener | None) -> RawTrace:
+    """The raw trace of a source that is no JSON, with a remark where it breaks off."""
+    from profsuite.trace.readers import collapsed, xspace
+
+    chunks = _watched(
+        source, lambda num_bytes: progress and progress(num_bytes, None if source.gzipped else source.size)
+    )
+    try:
+        raw = xspace.read_xspace(chunks) if form == "xspace" else collapsed.read_collapsed(chunks)
+    except TraceError as error:
+        raise TraceError(_named(source, error)) from None
+    _note_fault(source, raw)
     return raw
 
 
@@ -225,7 +248,8 @@ def _watched(source: Source, done: Callable[[int], None]) -> Any:
         done(num_bytes)
 
 
-def _selected(trace: Trace, steps: Range | None, time: Range | None) -> Trace:
+def selected(trace: Trace, steps: Range | None = None, time: Range | None = None) -> Trace:
+    """The part of a loaded trace that ``steps`` and ``time`` say, as of ``load``."""
     if steps is not None:
         trace = select_steps(trace, steps)
     if time is not None:
@@ -274,6 +298,8 @@ def stream(
     """
     use_c = _use_c(reader)
     with open_source(os.fspath(path), max_unpacked) as source:
+        if source.format != "json":
+            raise TraceError(f"{source.name}: only JSON can be streamed; save it as a file, and give that file's name")
         if source.size is not None and source.size < trace_cache.MIN_BYTES:
             source.key = None
         with _streamed(source, use_c, progress) as spilled:
@@ -390,91 +416,6 @@ def _fitting(spilled: spill.Spill, steps: Range | None, time: Range | None, max_
         )
     note = f"the first {fit / 10:g} % of the time (what fits --max-memory; choose another with --time)"
     return _Part(first, int(bounds[fit]), None, note)
-
-
-# ---------------------------------------------------------------- folders
-_DEPTH = 4
-
-
-def _traces_in(folder: Path, depth: int = 0) -> list[Path]:
-    """Trace files and run folders below a folder; JSON that is no trace is passed over."""
-    found: list[Path] = []
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise TraceError(f"{folder}: cannot be listed: {error.strerror}") from error
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            if is_run_folder(entry):
-                found.append(entry)
-            elif depth < _DEPTH and not entry.is_symlink():
-                found += _traces_in(entry, depth + 1)
-        elif entry.name.endswith((".json", ".json.gz", ".json.zst", ".trace.gz")):
-            start = _peek(entry)
-            if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):
-                found.append(entry)
-    return found
-
-
-_PEEK = 65_536
-
-
-def _peek(path: Path, size: int = _PEEK) -> bytes:
-    """The first bytes of a file, unpacked."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(size)
-    except OSError:
-        return b""
-    if data[:2] == b"\x1f\x8b":
-        try:
-            return zlib.decompressobj(31).decompress(data, size)
-        except zlib.error:
-            return b""
-    if data[:4] == ZSTD:
-        return first_unpacked(data, size)
-    return data
-
-
-_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"', b'"baseTimeNanoseconds"')
-
-
-def _is_trace(start: bytes) -> bool:
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith(b"["):
-        return b'"ph"' in text
-    return text.startswith(b"{") and any(mark in text for mark in _MARKS)
-
-
-def _is_named_as_trace(name: str) -> bool:
-    """Whether a name is one that only the profiler's files have: the rank in it, or its usual ending."""
-    return rank_in_name(name) is not None or name.endswith((".pt.trace.json", ".pt.trace.json.gz"))
-
-
-def _is_broken(start: bytes) -> bool:
-    """Whether a file of these first bytes is empty, damaged or cut off, and not JSON of another kind."""
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not text.startswith((b"{", b"[")):
-        return True
-    if len(start) >= _PEEK:
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return True
-    return False
-
-
-def _rank(path: Path) -> int | None:
-    """The rank that a file's name or its header's first bytes give."""
-    if (rank := rank_in_name(str(path))) is not None:
-        return rank
-    if path.is_dir():
-        return open_folder(path).info.rank
-    found = re.search(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})\b', _peek(path))
-    return int(found[1]) if found else None
 
 
 assert sys.maxsize > 2**32, "profsuite needs a 64-bit Python"

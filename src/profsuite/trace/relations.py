@@ -52,12 +52,13 @@ class Steps:
 _STEP_MARKS = (r"^ProfilerStep#\d{1,18}$", r"^Iteration#\d{1,18}$")
 
 
-def find_steps(slices: Slices) -> Steps:
+def find_steps(slices: Slices, numbered: Rows | None = None, number: NDArray[np.int64] | None = None) -> Steps:
     """The steps that were marked.
 
     A mark is a host slice of an op or annotation category named ``ProfilerStep#N``, or, in a trace
-    without those, ``Iteration#N``.  A mark inside another one (the same step, recorded twice) is
-    left out, on whatever thread.
+    without those, ``Iteration#N``; else one of the slices ``numbered``, whose ``number`` was recorded: an annotation
+    of the host, or of the first device's track that has some.  A mark inside another one (the same step, recorded
+    twice) is left out, on whatever thread.
     """
     for pattern in _STEP_MARKS:
         marked = named_like(slices.names, pattern)
@@ -66,17 +67,38 @@ def find_steps(slices: Slices) -> Steps:
         row = np.flatnonzero(marked[slices.name] & role_mask(slices.role, (Role.OP, Role.ANNOTATION)))
         if not len(row):
             continue
-        ts, end = slices.ts[row], slices.ts[row] + slices.dur[row]
-        order = np.lexsort((row, -end, ts))
-        row, ts, end = row[order], ts[order], end[order]
-        reached = np.maximum.accumulate(end)
-        inside = np.zeros(len(row), bool)
-        inside[1:] = (end[1:] <= reached[:-1]) & (ts[1:] < reached[:-1])
-        row, ts, end = row[~inside], ts[~inside], end[~inside]
+        row = _outermost(slices, row)
         numbers = [int(slices.names[int(code)].as_py().rpartition("#")[2]) for code in slices.name[row]]
-        return Steps(row.astype(np.int32), np.array(numbers, np.int64), ts, end - ts)
+        return _steps(slices, row, np.array(numbers, np.int64))
+    if numbered is not None and number is not None and len(numbered):
+        role = slices.role[numbered]
+        chosen = np.flatnonzero(role == Role.ANNOTATION)
+        if not len(chosen):
+            chosen = np.flatnonzero(role == Role.DEVICE_ANNOTATION)
+            if len(chosen):
+                track = slices.track[numbered[chosen]]
+                chosen = chosen[track == track.min()]
+        at = np.full(len(slices.ts), -1, np.int64)
+        at[numbered[chosen]] = chosen
+        row = _outermost(slices, numbered[chosen])
+        return _steps(slices, row, number[at[row]])
     empty = np.zeros(0, np.int64)
     return Steps(empty.astype(np.int32), empty, empty, empty)
+
+
+def _outermost(slices: Slices, row: NDArray[Any]) -> NDArray[Any]:
+    """Slices by start, without those that lie within one before."""
+    ts, end = slices.ts[row], slices.ts[row] + slices.dur[row]
+    order = np.lexsort((row, -end, ts))
+    row, ts, end = row[order], ts[order], end[order]
+    reached = np.maximum.accumulate(end)
+    inside = np.zeros(len(row), bool)
+    inside[1:] = (end[1:] <= reached[:-1]) & (ts[1:] < reached[:-1])
+    return row[~inside]
+
+
+def _steps(slices: Slices, row: NDArray[Any], number: NDArray[np.int64]) -> Steps:
+    return Steps(row.astype(np.int32), number, slices.ts[row], slices.dur[row])
 
 
 def named_like(names: pa.StringArray, pattern: str) -> NDArray[np.bool_]:

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Rises whenever a column changes its name, type or meaning; caches and run folders carry it."""
 
-ADDED: dict[int, dict[str, tuple[str, ...]]] = {3: {"op": ("input_layouts",), "tensor": ()}}
+ADDED: dict[int, dict[str, tuple[str, ...]]] = {
+    3: {"op": ("input_layouts",), "tensor": ()},
+    4: {"xla_op": ()},
+}
 """What a version added to the one before, as columns of tables (none: the whole table), where it did nothing else.
 
 A run folder of the version before is read as if these had been recorded as null, or with no row.
@@ -240,6 +243,26 @@ TABLES: tuple[Table, ...] = (
             _null("python_id", "int64", "", "Id of the call."),
             _null("python_parent_id", "int64", "", "Id of the calling frame."),
             _null("python_module_id", "int64", "", "Instance number of an nn.Module call."),
+        ),
+    ),
+    Table(
+        "xla_op",
+        "What XLA (JAX, TensorFlow) says of a slice: the instruction that it ran, or the step that it marks.",
+        (
+            _SLICE_ID,
+            _null("hlo_op", "text", "", "Name of the HLO instruction."),
+            _null("hlo_opcode", "text", "", "Its opcode; known where the file holds the compiled module."),
+            _null("hlo_module", "text", "", "Name of the compiled module."),
+            _null("hlo_category", "text", "", "XLA's own category of the instruction (TPU)."),
+            _null("framework_op", "text", "", "The framework's op that it was compiled from (tf_op)."),
+            _null("kernel_details", "text", "", "Registers, shared memory, grid and block of a kernel, as written."),
+            _null("transfer_details", "text", "", "Kind and size of a copy or fill, as written."),
+            _null("step_number", "int64", "", "Number of the step that the slice marks."),
+            _null("program_id", "int64", "", "Id of the compiled program."),
+            _null("run_id", "int64", "", "Id of the run of that program."),
+            _null("device", "int32", "", "Device ordinal that it ran on."),
+            _null("flops", "int64", "", "Floating-point operations, as the compiler counts them."),
+            _null("bytes_accessed", "int64", "bytes", "Bytes read and written, as the compiler counts them."),
         ),
     ),
     Table(

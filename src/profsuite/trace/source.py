@@ -13,10 +13,13 @@ from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from profsuite.errors import MissingExtraError, TraceError
-from profsuite.trace.embedded import is_embedded
+from profsuite.trace.inputs import Format, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+LOOK = 4096
+"""Bytes that are looked at to tell the format."""
 
 BLOCK = 1 << 20
 """Bytes read, or unpacked, at a time."""
@@ -37,7 +40,7 @@ _FORMATS = {
     b"SQLite format 3": "an SQLite database (Nsight Systems?)",
     b"\x7fELF": "a program",
     b"\x80": "a pickle (a memory snapshot? profsuite memory reads those)",
-    b"\n": "a binary protobuf (an xplane or Perfetto trace?)",
+    b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file that profsuite wrote",
 }
 
 
@@ -90,6 +93,19 @@ class Source:
         blocks = unpack(self) if self.gzipped else iter(lambda: self.read(BLOCK), b"")
         return next(blocks, b"")
 
+    @property
+    def format(self) -> Format:
+        """What the first bytes say that it is; to be asked before anything is read."""
+        return format_of(self._unpacked() if self.gzipped else self.first)
+
+    def _unpacked(self) -> bytes:
+        if self.zstd:
+            return first_unpacked(self.first, LOOK)
+        try:
+            return zlib.decompressobj(31).decompress(self.first, LOOK)
+        except zlib.error:
+            return b""
+
     def close(self) -> None:
         """End the thread that reads ahead: it must not read from what is next opened under the same descriptor."""
         self._closing.set()
@@ -139,7 +155,9 @@ def open_source(name: str, limit: int | None = None, magic: bytes | None = None)
     permission, a format that is no trace.
     """
     with _open(name) as (stream, path, size, key):
-        first = stream.read(16)
+        first = b""
+        while len(first) < LOOK and (more := stream.read(LOOK - len(first))):  # a pipe gives what it has
+            first += more
         zstd = first[:4] == ZSTD
         gzipped = first[:2] == b"\x1f\x8b" or zstd
         if not first:
@@ -148,9 +166,9 @@ def open_source(name: str, limit: int | None = None, magic: bytes | None = None)
             for known, what in _FORMATS.items():
                 if known == magic:
                     continue
-                readable = known == b"\n" and (_looks_like_json(first) or is_embedded(first))
+                readable = known == b"\n" and (_looks_like_json(first) or format_of(first) != "json")
                 if first.startswith(known) and not readable:
-                    raise TraceError(f"{name}: is {what}; profsuite reads Chrome trace JSON, plain or gzipped")
+                    raise TraceError(f"{name}: is {what}; docs/inputs.md lists what profsuite reads")
         source = Source(name, None if gzipped else path, size, gzipped, key, stream, first, limit=limit, zstd=zstd)
         source.regular = path is not None
         try:

@@ -17,11 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from profsuite.trace.classes import DEVICE_WORK, Role, category_roles, role_mask
+from profsuite.trace.columns import array_of, strings, to_numpy
 from profsuite.trace.readers.fields import NULL_INT64, POOLS
 from profsuite.trace.readers.raw import RawTrace, Remark
 from profsuite.trace.relations import Slices, Steps, find_steps
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from numpy.typing import NDArray
 
     Columns = dict[str, dict[str, NDArray[Any]]]
@@ -56,20 +59,23 @@ class RawScanner(Protocol):
 
 def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[int], None]) -> None:
     """Read ``chunks`` through ``scanner`` (a ``RawScanner``) into ``folder``, a batch in memory at a time."""
+    from concurrent.futures import ThreadPoolExecutor  # takes 10 ms, of which most loads have no use
+
     folder.mkdir(parents=True, exist_ok=True)
     # Threads would keep buffers of their own, 40 MB in all, and the few columns of a batch gain nothing by them.
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     writers: dict[str, Any] = {}
     rows = dict.fromkeys(["slice"], 0)
-    with ExitStack() as stack:
+    with ExitStack() as stack, ThreadPoolExecutor(1, "profsuite-spill") as disk:
+        written: Future[None] | None = None
 
-        def flush() -> None:
-            for group, columns in scanner.take().items():
+        def keep(groups: Columns) -> None:
+            for group, columns in groups.items():
                 count = len(next(iter(columns.values())))
                 rows[group] = rows.get(group, 0) + count
                 if not count and group in writers:
                     continue
-                batch = pa.record_batch([pa.array(values) for values in columns.values()], names=list(columns))
+                batch = pa.record_batch([array_of(values) for values in columns.values()], names=list(columns))
                 if group not in writers:
                     sink = stack.enter_context(pa.OSFile(str(folder / f"{group}.arrow"), "wb"))
                     writers[group] = stack.enter_context(pa.ipc.new_file(sink, batch.schema, options=options))
@@ -78,12 +84,16 @@ def write(scanner: Any, chunks: Iterable[bytes], folder: Path, done: Callable[[i
         for chunk in chunks:
             scanner.feed(chunk)
             if scanner.num_rows >= BATCH_ROWS:
-                flush()
+                if written is not None:
+                    written.result()
+                written = disk.submit(keep, scanner.take())  # packs while the next are read
             done(scanner.num_bytes)
         scanner.finish()
-        flush()
+        if written is not None:
+            written.result()
+        keep(scanner.take())
     for pool in POOLS:
-        table = pa.table({"text": pa.array(scanner.new_strings(pool), pa.string())})
+        table = pa.table({"text": strings(scanner.new_strings(pool))})
         with pa.OSFile(str(folder / f"pool-{pool}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     manifest = {
@@ -109,7 +119,7 @@ class Spill:
         for pool in POOLS:
             with pa.memory_map(str(folder / f"pool-{pool}.arrow")) as file:
                 words: list[Any] = pa.ipc.open_file(file).read_all().column(0).to_pylist()
-            self.pools[pool] = pa.array(words, pa.string())
+            self.pools[pool] = strings(words)
         self.num_slices = int(self.manifest["rows"]["slice"])
         roles = category_roles(self.pools["category"].to_pylist())
         self._roles = np.append(roles, np.int8(Role.OTHER))
@@ -121,13 +131,12 @@ class Spill:
             names = pa.ipc.open_file(source).schema.names
             wanted = names if columns is None else list(columns)
             fields = sorted(names.index(name) for name in wanted)
-            options = pa.ipc.IpcReadOptions(included_fields=fields)
+            # Threads would keep 60 MB of buffers of their own here, too.
+            options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
             reader = pa.ipc.open_file(source, options=options)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i)
-                yield {
-                    name: batch.column(k).to_numpy(zero_copy_only=False) for k, name in enumerate(batch.schema.names)
-                }
+                yield {name: to_numpy(batch.column(k)) for k, name in enumerate(batch.schema.names)}
 
     def steps(self) -> Steps:
         """The steps that the slices mark; their ``row`` counts the marks, not the slices."""
@@ -135,12 +144,19 @@ class Spill:
         names = self.pools["name"].to_pylist()
         marks_of = [str(name).startswith(("ProfilerStep#", "Iteration#")) for name in names]
         marked: NDArray[np.bool_] = np.array([*marks_of, False], bool)
+        number = self._step_numbers()
+        first = 0
         for batch in self.batches("slice", ("ts", "dur", "track", "name", "category")):
-            rows = np.flatnonzero(marked[batch["name"]])
-            marks.append({name: values[rows] for name, values in batch.items()})
+            own = number[first : first + len(batch["ts"])]
+            rows = np.flatnonzero(marked[batch["name"]] | (own != NULL_INT64))
+            marks.append({**{name: values[rows] for name, values in batch.items()}, "number": own[rows]})
+            first += len(batch["ts"])
         columns = {name: np.concatenate([m[name] for m in marks]) for name in marks[0]} if marks else {}
         if not marks:
-            columns = {name: np.zeros(0, np.int64) for name in ("ts", "dur", "track", "name", "category")}
+            columns = {name: np.zeros(0, np.int64) for name in ("ts", "dur", "track", "name", "category", "number")}
+        numbered = np.flatnonzero(columns["number"] != NULL_INT64)
+        roles = self._roles[columns["category"].astype(np.int32)]
+        roles[numbered] = Role.ANNOTATION  # XLA's marks have no category until a trace is assembled
         none = np.full(len(columns["ts"]), NULL_INT64)
         return find_steps(
             Slices(
@@ -148,13 +164,22 @@ class Spill:
                 np.maximum(columns["dur"], 0),
                 columns["track"].astype(np.int32),
                 columns["name"].astype(np.int32),
-                self._roles[columns["category"].astype(np.int32)],
+                roles,
                 none,
                 none,
                 np.full(len(none), -1, np.int32),
                 self.pools["name"],
-            )
+            ),
+            numbered.astype(np.int32),
+            columns["number"][numbered],
         )
+
+    def _step_numbers(self) -> NDArray[np.int64]:
+        """The step that each slice marks by an arg, null where none."""
+        number = np.full(self.num_slices, NULL_INT64, np.int64)
+        for batch in self.batches("xla", ("row", "step")):
+            number[batch["row"]] = batch["step"]
+        return number
 
     def extent(self) -> tuple[int, int]:
         """First start and last end of the slices, ns; (0, 0) without slices."""

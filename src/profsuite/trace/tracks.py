@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from profsuite.trace.readers.raw import RawTrace
 
 _DEVICE_LABEL = re.compile(r"(?:GPU|XPU|MTIA|HPU|NPU|CUDA|HIP)\s*(\d{1,4})", re.IGNORECASE)
-_STREAM = re.compile(r"stream\s+(\d+)\b.*", re.IGNORECASE)
+_STREAM = re.compile(r"stream\s+#?(\d+)\b.*", re.IGNORECASE)
+DEVICE_PLANE = re.compile(r"/device:[A-Za-z]+:(\d{1,4})(?: .*)?")
+"""Processes that are devices in XLA's profiles."""
 _NO_STREAM = (-1, 2**32 - 1)
 """How "no stream" (CUPTI_SYNCHRONIZATION_INVALID_VALUE) is written, signed and unsigned."""
 
@@ -56,7 +58,7 @@ def describe_tracks(raw: RawTrace, roles: NDArray[np.int8], rank: int | None) ->
     """
     slices, gpu = raw.groups["slice"], raw.groups["gpu"]
     num = len(raw.tracks)
-    names = _metadata_names(raw)
+    names = metadata_names(raw)
     width = len(Role)
     cells = slices["track"].astype(np.int64) * width + roles
     counts = np.bincount(cells, minlength=num * width).reshape(num, width)
@@ -89,7 +91,7 @@ def describe_tracks(raw: RawTrace, roles: NDArray[np.int8], rank: int | None) ->
             kind.append("host" if has_other[i] and not label else "other")
         if kind[-1] == "device":
             if device[i] == NULL_INT64:
-                device[i] = _device_of(labelled, pid)
+                device[i] = _device_of(labelled or DEVICE_PLANE.fullmatch(names["process_name"][i] or ""), pid)
             if stream[i] == NULL_INT64:
                 stream[i] = _stream_of(thread_stream, tid, bool(has_device[i]))
     table = build_table(
@@ -139,7 +141,7 @@ def _int(text: str | None) -> int:
     return value if -(2**63) <= value < 2**63 else NULL_INT64
 
 
-def _metadata_names(raw: RawTrace) -> dict[str, list[str | None]]:
+def metadata_names(raw: RawTrace) -> dict[str, list[str | None]]:
     """What metadata events call each track; the last one wins, process names go by pid."""
     meta = raw.groups["meta"]
     wanted = {

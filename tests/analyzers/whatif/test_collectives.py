@@ -29,9 +29,9 @@ def test_a_wait_is_as_long_as_the_collective(one_collective):
     assert predicted_us(one_collective, scales=(("host:gloo:all_reduce", 0.5),)) == (300, 232.5)
 
 
-def test_comm_means_the_calls_too(one_collective):
-    # The call takes 5 instead of 10.
-    assert predicted_us(one_collective, scales=(("comm", 0.5),)) == (300, 227.5)
+def test_comm_means_the_calls_and_the_hand_over_too(one_collective):
+    # The call takes 5 instead of 10, from there to the start 2.5 instead of 5, and going on 5 instead of 10.
+    assert predicted_us(one_collective, scales=(("comm", 0.5),)) == (300, 220)
 
 
 def test_without_communication_the_thread_works_on(one_collective):
@@ -64,6 +64,45 @@ def test_a_queued_collective_begins_after_the_one_before(job):
     job.mark("gloo:all_reduce", 10, 100, tid=2).mark("gloo:all_reduce", 120, 190, tid=2)
     # 50, then 10 until the second begins at 70, 95, then 10 until the thread goes on at 175, and 80 left.
     assert predicted_us(job, scales=(("host:gloo:all_reduce", 0.5),)) == (400, 255)
+
+
+def test_a_collective_whose_thread_has_no_core_begins_when_the_caller_waits(job):
+    # Called until 20 and free, it begins at 405, when the thread that called it is done with its op; runs until 505.
+    job.step(1, 0, 600).op("c10d::allreduce_", 10, 10).op("aten::mm", 20, 380).op("aten::copy_", 510, 20)
+    job.mark("gloo:all_reduce", 405, 100, tid=2)
+    # The op ends at 210: 5 later the collective begins.
+    assert predicted_us(job, scales=(("host:aten::mm", 0.5),)) == (600, 410)
+    # It is the caller's wait that it begins with, not half of the time since the call.
+    assert predicted_us(job, scales=(("comm", 0.5),)) == (600, 600 - 5 - 2.5 - 50 - 2.5)
+
+
+@pytest.fixture
+def beside(job):
+    """Forty ops of 10 us, then forty of the same while a collective runs, of 16 us; nothing waits for it."""
+    job.step(1, 0, 1200).op("c10d::allreduce_", 400, 10)
+    for number in range(40):
+        job.op("aten::mm", 10 * number, 10, **{"Input Dims": [[4, 4], [4, 4]]})
+        job.op("aten::mm", 420 + 16 * number, 16, **{"Input Dims": [[4, 4], [4, 4]]})
+    return job.mark("gloo:all_reduce", 415, 700, tid=2)
+
+
+def test_ops_beside_a_collective_take_as_long_as_others_without_it(beside):
+    # Forty times 6 us and the call's 10 us.
+    assert predicted_us(beside, no_comm=True) == (1200, 1200 - 240 - 10)
+    assert predicted_us(beside, scales=(("comm", 0.5),)) == (1200, 1200 - 120 - 5)
+
+
+def test_ops_of_other_shapes_are_no_measure(beside):
+    for number in range(40):
+        beside.op("aten::mm", 1060 + number, 1, **{"Input Dims": [[2, 2], [2, 2]]})
+    # Nor are they spared: 6 of 16 are taken of their 40 us too.
+    assert predicted_us(beside, no_comm=True) == (1200, 1200 - 240 - 10 - 15)
+
+
+def test_a_few_ops_are_no_measure(job):
+    job.step(1, 0, 200).op("c10d::allreduce_", 60, 10).op("aten::mm", 10, 10).op("aten::mm", 80, 16)
+    job.mark("gloo:all_reduce", 75, 100, tid=2)
+    assert predicted_us(job, no_comm=True) == (200, 190)
 
 
 def test_a_collective_called_before_the_recording(job):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -282,7 +284,12 @@ def test_both_means_the_kernels_where_there_are_some(attention):
     assert predicted_us(attention, scales=(("aten::mm", 6.0),))[1] > 200
 
 
-def test_what_recording_added_is_taken_off_evenly(job):
+def cold(us):
+    """The share of a record's cost that is paid where the next one comes so much later."""
+    return 1 - math.exp(-us / 3)
+
+
+def test_what_recording_added_is_taken_off_by_how_cold_its_code_was(job):
     """Ten ops of 4 us, 1 us apart, then an annotation; a step of 100 us would be one of 80 without the recording."""
     job.step(1, 0, 100)
     for start in range(0, 50, 5):
@@ -290,11 +297,19 @@ def test_what_recording_added_is_taken_off_evenly(job):
     job.mark("rest", 60, 30)
     measured, predicted = predicted_us(job, bare_step_ns=80_000)
     assert (measured, predicted) == (pytest.approx(80, rel=1e-4), pytest.approx(80, rel=1e-4))
-    # 12 slices, of which the step's own ends where the job does: 20 / 11.5 us each.  An op takes 4 us less half of
-    # that, the first also less half of the step's.
-    half = 20 / 11.5 / 2
+    # The step's start and ten of ops, 4 before what follows; nine ends of ops, 1 before; the last, 11 before; the
+    # annotation's, 30 and 10.
+    half = 20 / (11 * cold(4) + 9 * cold(1) + cold(11) + cold(30) + cold(10))
     _, predicted = predicted_us(job, bare_step_ns=80_000, scales=(("host:aten::add", 0.0),))
-    assert predicted == pytest.approx(80 - (10 * (4 - half) - half), abs=0.02)
+    assert predicted == pytest.approx(80 - (40 - 11 * half * cold(4)), abs=0.02)
+
+
+def test_what_the_engine_names_costs_three_times_as_much(job):
+    """Two ops of 10 us, the one the engine's; recording cost 12 us of the step's 100."""
+    job.step(1, 0, 100).op("autograd::engine::evaluate_function: AddBackward0", 20, 10).op("aten::add", 50, 10)
+    half = 12 / (cold(20) + 3 * cold(10) + 3 * cold(20) + cold(10) + cold(40))
+    _, predicted = predicted_us(job, bare_step_ns=88_000, scales=(("host:autograd::engine::*", 0.0),))
+    assert predicted == pytest.approx(88 - (10 - 3 * half * cold(10)), abs=0.02)
 
 
 def test_a_recording_that_cost_nothing(job):

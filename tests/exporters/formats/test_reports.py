@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,8 +74,18 @@ def test_every_format_is_reached_by_its_ending() -> None:
     for name in FORMATS:
         form = format_called(name)
         assert form.name == name
+        assert (form.suffix, form.compresses) == FORMATS[name][1:]
         assert form.carries.endswith(".")
         if form.suffix:
             assert format_of(f"folder/job{form.suffix}") is form
             if form.compresses:
                 assert format_of(f"folder/job{form.suffix}.gz") is form
+
+
+def test_a_format_is_found_without_importing_the_others() -> None:
+    program = (
+        "import sys; from profsuite.exporters.formats import format_of;"
+        "assert format_of('x.prom').name == 'prometheus';"
+        "assert not {'profsuite.exporters.perfetto', 'profsuite.exporters.html', 'sqlite3'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

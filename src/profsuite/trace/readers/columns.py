@@ -30,7 +30,7 @@ NULL: Final[dict[Kind, float]] = {
 }  # fmt: skip
 KIND: Final = {(group, name): kind for group, fields in GROUPS.items() for name, kind, _ in fields}
 AXES: Final = ("_x", "_y", "_z")
-SLICE_GROUPS: Final = ("op", "gpu", "collective", "sync", "python")
+SLICE_GROUPS: Final = ("op", "gpu", "collective", "sync", "python", "xla", "rocprof")
 """Groups whose rows belong to a slice, in the order in which one event fills them."""
 READ_PHASES: Final = frozenset("XBEstfCiIRM")
 TRIGGERS: Final = frozenset((group, field) for _, group, field, alone in ARGS if alone)

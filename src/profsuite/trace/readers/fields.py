@@ -91,7 +91,17 @@ GROUPS: Final[dict[str, tuple[tuple[str, Kind, str], ...]]] = {
         ("record_correlation", "int", ""), ("event", "int", ""),
     ),
     "python": (("row", "row", ""), ("id", "int", ""), ("parent", "int", ""), ("module", "int", "")),
-    # The collector's alone, as op.layouts: no key of a JSON trace fills them.
+    "xla": (
+        ("row", "row", ""), ("hlo_op", "text", "misc"), ("opcode", "text", "misc"), ("module", "text", "misc"),
+        ("category", "text", "misc"), ("framework_op", "text", "misc"), ("kernel_details", "text", "misc"),
+        ("transfer_details", "text", "misc"), ("step", "int", ""), ("program", "int", ""), ("run", "int", ""),
+        ("device", "int", ""), ("flops", "int", ""), ("bytes", "int", ""),
+    ),
+    # Of rocprof's JSON: exact times, and where work ran.  No table has them: they correct those that there are.
+    "rocprof": (
+        ("row", "row", ""), ("begin", "int", ""), ("end", "int", ""), ("device", "int", ""), ("stream", "int", ""),
+    ),
+    # The collector's alone: no key of a JSON trace fills them.
     "compile": (
         ("ts", "time", ""), ("dur", "time", ""), ("kind", "text", "misc"), ("frame", "int", ""),
         ("frame_compile", "int", ""), ("name", "text", "misc"), ("reason", "text", "misc"),
@@ -118,6 +128,7 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("Input type", "op", "types", True),
     ("Input Strides", "op", "strides", True),
     ("Concrete Inputs", "op", "concrete", True),
+    ("Input Layouts", "op", "layouts", True),  # the Chrome exporter's; Kineto records none
     ("Call stack", "op", "stack", True),
     ("Module Hierarchy", "op", "module", True),
     ("kernel_backend", "op", "kernel_backend", True),
@@ -157,6 +168,26 @@ ARGS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("wait_on_stream", "sync", "wait_stream", True),
     ("wait_on_cuda_event_record_corr_id", "sync", "record_correlation", True),
     ("wait_on_cuda_event_id", "sync", "event", True),
+    # As XLA's converter writes the stats of its planes; hlo_opcode is profsuite's own.
+    ("correlation_id", "slice", "correlation", False),
+    ("hlo_op", "xla", "hlo_op", True),
+    ("hlo_opcode", "xla", "opcode", True),
+    ("hlo_module", "xla", "module", True),
+    ("hlo_category", "xla", "category", True),
+    ("tf_op", "xla", "framework_op", True),
+    ("kernel_details", "xla", "kernel_details", True),
+    ("memcpy_details", "xla", "transfer_details", True),
+    ("memset_details", "xla", "transfer_details", True),
+    ("step_num", "xla", "step", True),
+    ("program_id", "xla", "program", False),
+    ("run_id", "xla", "run", False),
+    ("device_ordinal", "xla", "device", False),
+    ("flops", "xla", "flops", False),
+    ("bytes_accessed", "xla", "bytes", False),
+    ("BeginNs", "rocprof", "begin", True),
+    ("EndNs", "rocprof", "end", True),
+    ("dev-id", "rocprof", "device", False),
+    ("stream-id", "rocprof", "stream", False),
     ("Python id", "python", "id", True),
     ("Python parent id", "python", "parent", True),
     ("Python module id", "python", "module", True),

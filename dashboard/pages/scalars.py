@@ -1,0 +1,76 @@
+"""Scalars of the TensorBoard event files that lie beside a trace, by step: loss, learning rate, whatever was logged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from dash import html
+
+from profsuite.dashboard.components import figure, name_column, note, number, section, table
+from profsuite.dashboard.event_files import Scalar, Scalars, read_scalars
+from profsuite.dashboard.pages.view import View
+from profsuite.exporters.figures.plots import Curve, curves
+
+FIGURES_SHOWN: Final = 24
+POINTS: Final = 2_000
+"""Of a curve; of more, the lowest and highest of each stretch are drawn."""
+
+
+def scalars(view: View) -> list[Any]:
+    """The section; none where no event file lies beside the trace."""
+    paths = view.session.entry.event_files()
+    if not paths:
+        return []
+    read = _read(tuple((path, state.st_size, state.st_mtime_ns) for path in paths if (state := path.stat())))
+    groups: dict[str, list[Scalar]] = defaultdict(list)
+    for scalar in read.found:
+        groups[scalar.tag.rpartition("/")[0] or scalar.tag].append(scalar)
+    charts = [
+        figure(curves(name, [_curve(each) for each in members[:12]], "step", "as logged", 260), "")
+        for name, members in list(groups.items())[:FIGURES_SHOWN]
+    ]
+    rows = [
+        {
+            "tag": each.tag,
+            "points": len(each.value),
+            "first": each.value[0],
+            "last": each.value[-1],
+            "min": min(each.value),
+            "max": max(each.value),
+        }
+        for each in read.found
+    ]
+    columns = [
+        name_column("tag", "tag"),
+        number("points", "points", digits=0),
+        *(number(name, name, digits=6) for name in ("first", "last", "min", "max")),
+    ]
+    empty = f"No scalars in {len(paths)} event file{'' if len(paths) == 1 else 's'} (looked for single numbers)."
+    return [
+        section(
+            "Scalars logged beside the trace",
+            note("From " + ", ".join(path.name for path in paths) + ", in the units that they were logged in."),
+            *(note(fault) for fault in read.faults),
+            html.Div(charts, className="charts"),
+            table("scalars", columns, rows, empty),
+        )
+    ]
+
+
+@lru_cache(8)
+def _read(files: tuple[tuple[Path, int, int], ...]) -> Scalars:
+    """Read once, until a file changes its size or time."""
+    return read_scalars([path for path, _, _ in files])
+
+
+def _curve(scalar: Scalar) -> Curve:
+    step, value = np.array(scalar.step, float), np.array(scalar.value)
+    if len(step) > POINTS:
+        bounds = np.linspace(0, len(step), POINTS // 2 + 1).astype(int)[:-1]
+        step = np.repeat(step[bounds], 2)
+        value = np.column_stack((np.minimum.reduceat(value, bounds), np.maximum.reduceat(value, bounds))).ravel()
+    return Curve(scalar.tag.rpartition("/")[2], step.tolist(), value.tolist(), steps=False)
