@@ -16,7 +16,7 @@ from profsuite.trace.readers import plain_pickle
 from profsuite.trace.readers.flight import FILE, find_dumps, read_flight
 
 PROGRAM = """
-import json, os, pickle, sys
+import json, os, pickle, sys, time
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 
 def work(rank, folder):
@@ -26,7 +26,12 @@ def work(rank, folder):
     dist.all_reduce(torch.ones(8))
     dist.all_reduce(torch.ones(5), group=pair)
     hung = dist.all_reduce(torch.ones(9), async_op=True) if rank == 0 else None
-    dump = torch._C._distributed_c10d._dump_fr_trace()
+    waits = 1 if rank == 0 else 0
+    while True:  # gloo tells the recorder a little later that a collective has ended
+        dump = torch._C._distributed_c10d._dump_fr_trace()
+        if sum(not entry["retired"] for entry in pickle.loads(dump)["entries"]) <= waits:
+            break
+        time.sleep(0.01)
     with open(f"{folder}/fr_trace_rank_{rank}", "wb") as file:
         file.write(dump)
     os.makedirs(f"{folder}/run/rank_{rank}")
