@@ -73,8 +73,8 @@ def _scanned(scan: Any, name: str, chunks: Iterator[bytes]) -> tuple[Found, int]
     has_segments, at, tables, text, starts, blocks_of, traces, settings, fault = result
     # No bytes are repaired here: the scanner has put U+FFFD where there was no UTF-8.
     ends = np.frombuffer(starts, np.uintp).astype(np.int64)
-    buffers = [None, pa.py_buffer(cast("Any", ends)), pa.py_buffer(text)]
-    words: Any = cast("Any", pa.LargeStringArray).from_buffers(len(ends) - 1, *buffers[1:])
+    offsets, data = pa.py_buffer(cast("Any", ends)), pa.py_buffer(text)
+    words: Any = cast("Any", pa.LargeStringArray).from_buffers(len(ends) - 1, offsets, data)
     columns: dict[str, dict[str, NDArray[Any] | Text]] = {}
     for (table, kinds), given in zip(COLUMNS.items(), tables, strict=True):
         columns[table] = {}
