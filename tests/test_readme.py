@@ -2,9 +2,11 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -42,18 +44,63 @@ def test_there_are_commands():
     assert len(COMMANDS) >= 4
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def run(command, folder):
+    """The command in a shell that finds profsuite, once it has ended."""
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, env=environment(folder))
+
+
+def environment(folder):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PROFSUITE_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [c for c in COMMANDS if not c.startswith(("profsuite dashboard", "profsuite record")) and "runs/train" not in c],
+)
 def test_commands(command, folder):
     if command.startswith("profsuite query"):
         pytest.importorskip("duckdb")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command, shell=True, cwd=folder, capture_output=True, text=True, env=os.environ | {"PATH": path}
-    )
+    if "--baseline" in command:
+        assert run("profsuite check trace.json.gz --save-baseline baseline.json", folder).returncode == 0
+    done = run(command, folder)
     # --fail-on critical: the sample job waits for input
     assert done.returncode == (1 if "--fail-on" in command else 0), done.stderr
-    for name in re.findall(r"(?:--output|>) (\S+)", command):
+    for name in re.findall(r"(?:--output|--html|-o|>) (\S+\.\S+)", command):
         assert (folder / name).stat().st_size > 1000
+
+
+def test_dashboard(folder):
+    pytest.importorskip("dash")
+    command = next(c for c in COMMANDS if c.startswith("profsuite dashboard"))
+    server = subprocess.Popen(
+        shlex.split(f"{command} --no-browser --port 0"),
+        cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        address = re.search(r"http://\S+", server.stdout.readline())[0]
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert b"profsuite" in answer.read()
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def test_recording_a_script(folder):
+    pytest.importorskip("torch", reason="torch is not installed")
+    (folder / "train.py").write_text(
+        "import sys, torch\n"
+        "net = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), float(sys.argv[2]))\n"
+        "for _ in range(16):\n"
+        "    net(torch.ones(4, 8)).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    for command in (c for c in COMMANDS if c.startswith("profsuite record") or "runs/train" in c):
+        done = run(command, folder)
+        assert done.returncode == 0, done.stderr
+    numbers = profsuite.load(folder / "runs" / "train").array("step", "number").tolist()
+    assert numbers == [10, 11, 12, 13, 14]
 
 
 def test_python_example(folder):

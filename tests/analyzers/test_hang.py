@@ -273,11 +273,11 @@ def test_what_is_no_dump(tmp_path, text):
 
 def test_dumps_are_found_by_their_names(tmp_path):
     (tmp_path / "rank_3").mkdir()
-    wanted = [tmp_path / "nccl_trace_rank_0", tmp_path / "rank_3" / FILE]
+    wanted = [tmp_path / "nccl_trace_rank_0", tmp_path / "rank_1", tmp_path / "rank_3" / FILE]
     for path in (*wanted, tmp_path / "rank_0.json", tmp_path / "notes.txt"):
         path.write_text(json.dumps({"entries": []}))
     assert find_dumps(tmp_path) == [str(path) for path in wanted]
-    assert [read_flight(path).rank for path in wanted] == [0, 3]
+    assert [read_flight(path).rank for path in wanted] == [0, 1, 3]
     (tmp_path / "empty").mkdir()
     with pytest.raises(TraceError, match="no dump"):
         find_dumps(tmp_path / "empty")

@@ -19,7 +19,9 @@ from profsuite.trace.readers import plain_pickle
 LARGEST = 1 << 28
 """Bytes of a dump: the ring of 2,000 entries with stacks takes a few MB."""
 FILE = "flight_recorder.json"
-_NAMES = re.compile(r"(?:trace|recorder)\w*rank_?\d+(?:\.(?:pkl|pickle|json))?$|^flight_recorder\.(?:json|pkl|pickle)$")
+_NAMES = re.compile(
+    r"(?:trace|recorder)\w*rank_?\d+(?:\.(?:pkl|pickle|json))?$|^rank_?\d+$|^flight_recorder\.(?:json|pkl|pickle)$"
+)
 _OWN_FRAME = re.compile(r"(?:^|/)(?:torch|site-packages|dist-packages)/")
 
 
@@ -75,7 +77,7 @@ def find_dumps(path: str | os.PathLike[str]) -> list[str]:
         if _NAMES.search(name)
     )
     if not found:
-        raise TraceError(f"{folder}: holds no dump of the flight recorder (nccl_trace_rank_N, {FILE})")
+        raise TraceError(f"{folder}: holds no dump of the flight recorder (nccl_trace_rank_N, rank_N, {FILE})")
     return found
 
 
