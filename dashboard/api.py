@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from flask import Blueprint, Response, abort, request
 
-from profsuite.dashboard import excerpt, timeline
+from profsuite.dashboard import timeline
 from profsuite.errors import ProfsuiteError
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def blueprint(catalog: Catalog, store: Store) -> Blueprint:
     @routes.get("/<key>/export")
     def export(key: str) -> Response:
         """A stretch of the trace in another format, to save."""
+        from profsuite.dashboard import excerpt
+
         found, form, (start, end) = session(key), request.args.get("format", ""), _range()
         if form not in excerpt.TYPES:
             abort(400, f"format: {' or '.join(excerpt.TYPES)}")

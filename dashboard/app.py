@@ -18,13 +18,7 @@ from profsuite.dashboard.guard import Guard
 from profsuite.dashboard.inputs import Choice
 from profsuite.dashboard.memory_files import MemoryFiles
 from profsuite.dashboard.pages import BY_NAME, PAGES, Page
-from profsuite.dashboard.pages.compare import changes
-from profsuite.dashboard.pages.live import now
-from profsuite.dashboard.pages.memory import memory_file, moment, moment_in, moment_in_point, moment_of_point
-from profsuite.dashboard.pages.overview import RANKS_READ, overview, place, ranks
-from profsuite.dashboard.pages.timeline import address as timeline_address
 from profsuite.dashboard.pages.view import View, address
-from profsuite.dashboard.pages.whatif import outcome
 from profsuite.dashboard.store import Session, Store
 from profsuite.errors import ProfsuiteError
 from profsuite.exporters.units import size
@@ -99,6 +93,7 @@ def _parse(catalog: Catalog, path: str | None, search: str | None) -> tuple[Entr
     return catalog.entries.get(key), page, query
 
 
+# Pages are imported by what answers for them, so that the first of them is there sooner.
 def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFiles) -> None:
     @app.callback(
         Output("page", "children"),
@@ -151,6 +146,8 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
     )
     def complete(_: int | None, path: str | None) -> Any:
         """The overview as a whole, once the report is there."""
+        from profsuite.dashboard.pages.overview import overview
+
         entry, _name, query = _parse(catalog, path, None)
         found = None if entry is None else store.peek(entry.key)
         if entry is None or found is None or found.result is None:
@@ -194,6 +191,8 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
     )
     def remember(start: int | None, end: int | None, *more: Any) -> Any:
         """The address carries the view."""
+        from profsuite.dashboard.pages.timeline import address as timeline_address
+
         if start is None or end is None:
             raise PreventUpdate
         return timeline_address(start, end, *more)
@@ -227,6 +226,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def again(_: list[float], _flags: list[bool], path: str | None) -> str:
         """Replay the recording with the sliders' changes."""
+        from profsuite.dashboard.pages.whatif import outcome
+
         scales = {each["id"]["scale"]: float(each["value"]) for each in ctx.inputs_list[0]}
         flags = [each["id"]["flag"] for each in ctx.inputs_list[1] if each.get("value")]
         try:
@@ -243,6 +244,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def alive(click: dict[str, Any] | None, point: float | None, path: str | None) -> Any:
         """What is allocated at the point that was clicked, or that the slider is at."""
+        from profsuite.dashboard.pages.memory import moment, moment_in, moment_in_point, moment_of_point
+
         entry, _name, _query = _parse(catalog, path, None)
         device, clicked = int(ctx.triggered_id["of"]), ctx.triggered_id["kind"] == "memory"
         if entry is None or (clicked and (not click or not click.get("points"))) or (not clicked and point is None):
@@ -264,6 +267,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def read_ranks(_: int | None, asked: int | None, path: str | None) -> Any:
         """How the ranks of a job spent their time; those of a large job are read only when that was asked for."""
+        from profsuite.dashboard.pages.overview import RANKS_READ, ranks
+
         entry, _name, _query = _parse(catalog, path, None)
         together = [] if entry is None else catalog.job(entry)
         if len(together) < 2 or (len(together) > RANKS_READ and not asked):
@@ -279,6 +284,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def go(clicks: list[dict[str, Any] | None], path: str | None) -> str:
         """Go to the place in the timeline that was clicked in a figure over time."""
+        from profsuite.dashboard.pages.overview import place
+
         click = next((each for each in clicks if each and each.get("points")), None)
         found = None if click is None else place(session_of(path), float(click["points"][0]["x"]))
         entry, _name, _query = _parse(catalog, path, None)
@@ -289,6 +296,8 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     @app.callback(Output("compare-outcome", "children"), Input("compare-with", "value"), State("address", "pathname"))
     def against(key: str | None, path: str | None) -> Any:
         """What changed from another trace to this one."""
+        from profsuite.dashboard.pages.compare import changes
+
         other = catalog.entries.get(key or "")
         if other is None:
             raise PreventUpdate
@@ -306,11 +315,15 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def follow(_: int | None, path: str | None) -> Any:
         """The run as it is now."""
+        from profsuite.dashboard.pages.live import now
+
         return now(session_of(path))
 
 
 def _show_file(entry: Entry, memory_files: MemoryFiles) -> Any:
     """The one page of a file of memory alone, in the outputs of ``show``."""
+    from profsuite.dashboard.pages.memory import memory_file
+
     found = memory_files.start(entry)
     menu = _menu(entry, "memory")
     if found.state == "loading":

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flask import Blueprint, Response
-from markdown_it import MarkdownIt
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -34,6 +33,8 @@ def slug(title: str) -> str:
 @cache
 def page() -> str:
     """The page as HTML; it holds nothing of any trace."""
+    from markdown_it import MarkdownIt
+
     folder = next(folder for folder in FOLDERS if (folder / FILES[0]).is_file())
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     texts = []

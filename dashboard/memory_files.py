@@ -10,19 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec.structs import replace
-
-from profsuite.analyzers.findings import memory_findings
-from profsuite.analyzers.memory.model import MemoryReport
-from profsuite.analyzers.memory.snapshot import snapshot_memory
-from profsuite.analyzers.memory.timeline import timeline_memory
 from profsuite.dashboard.background import Background
-from profsuite.trace.memory_timeline import memory_kind, read_memory_timeline
-from profsuite.trace.readers.snapshot import read_snapshot
-from profsuite.trace.snapshot import Snapshot
+from profsuite.trace.memory_timeline import memory_kind
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.memory.model import MemoryReport
     from profsuite.dashboard.catalog import Entry
+    from profsuite.trace.snapshot import Snapshot
 
 MemoryKind = Literal["snapshot", "timeline"]
 ENDINGS: Final = (".pickle", ".pkl", ".raw.json.gz")
@@ -89,6 +83,14 @@ class MemoryFiles:
 
 
 def _read(entry: Entry) -> MemoryFile:
+    from msgspec.structs import replace
+
+    from profsuite.analyzers.findings import memory_findings
+    from profsuite.analyzers.memory.snapshot import snapshot_memory
+    from profsuite.analyzers.memory.timeline import timeline_memory
+    from profsuite.trace.memory_timeline import read_memory_timeline
+    from profsuite.trace.readers.snapshot import read_snapshot
+
     snapshot = None
     if entry.kind == "snapshot":
         snapshot = read_snapshot(entry.path)

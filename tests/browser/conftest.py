@@ -75,6 +75,7 @@ class Dashboard:
         """Open a page of a file and wait until it is all there."""
         page.goto(f"{self.address}/{self.keys[name]}/{which}{query}")
         page.wait_for_selector(f"#content.page-{which}", timeout=120_000)
+        self.until(page, "!document.querySelector('.pending')")  # the overview comes in two stages
         self.settle(page)
 
     @staticmethod
