@@ -12,6 +12,7 @@ from dash import dcc, html
 from profsuite.analyzers.histogram import Histogram
 from profsuite.dashboard.inputs import Columns
 from profsuite.exporters.figures.figure import Figure
+from profsuite.exporters.names import shorten_all
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component as AnyComponent
@@ -72,7 +73,8 @@ def table(
 ) -> AnyComponent:
     """A grid with sorting, filters, column choice and download; where there are no rows, what was looked for.
 
-    ``columns`` are ag-grid column definitions; numbers are sorted and filtered as such.
+    ``columns`` are ag-grid column definitions; numbers are sorted and filtered as such.  One with ``hide`` is shown
+    when it is chosen.
     """
     if not rows:
         return note(empty)
@@ -84,6 +86,7 @@ def table(
             "sortable": True,
             "filter": True,
             "resizable": True,
+            "useValueFormatterForExport": False,
             "minWidth": 90,
             "wrapHeaderText": True,
             "autoHeaderHeight": True,
@@ -104,7 +107,8 @@ def table(
     )
     download = html.Button("Download CSV", id={"kind": "csv", "of": name}, type="button", className="quiet")
     labels = [{"field": column["field"], "label": column["headerName"]} for column in columns]
-    choice = Columns({"kind": "columns", "of": name}, grid.id, re.sub(r"_?\d+$", "", name), labels)
+    hidden = [column["field"] for column in columns if column.get("hide")]
+    choice = Columns({"kind": "columns", "of": name}, grid.id, re.sub(r"_?\d+$", "", name), labels, hidden)
     return html.Div([grid, html.Div([download, choice], className="table-tools")], className="table")
 
 
@@ -171,6 +175,17 @@ def definition(about: str) -> AnyComponent:
 def name_column(field: str, header: str, **more: Any) -> dict[str, Any]:
     """A column of names, whole in the tooltip."""
     return {"field": field, "headerName": header, "tooltipField": field, "width": 320, "minWidth": 200, **more}
+
+
+def kernel_column(field: str, header: str, **more: Any) -> dict[str, Any]:
+    """A column of kernels' names, which ``with_short`` shortened; sorting, filter, tooltip and CSV have them whole."""
+    return name_column(field, header, valueFormatter={"function": f"params.data.{field}_short"}, **more)
+
+
+def with_short(rows: Sequence[dict[str, Any]], field: str, width: int = 34) -> list[dict[str, Any]]:
+    """Rows, each with what its name is shown as."""
+    names = [row[field] or "" for row in rows]
+    return [row | {f"{field}_short": short} for row, short in zip(rows, shorten_all(names, width), strict=True)]
 
 
 def note(text: str) -> AnyComponent:

@@ -105,11 +105,12 @@ class Toggle(Own):
 class Columns(Own):
     """The choice of a table's columns (assets/tables.js): ``columns`` have a field and a label each.
 
-    ``grid`` is the grid's id; ``name`` is what the choice is kept under in the browser.
+    ``grid`` is the grid's id; ``name`` is what the choice is kept under in the browser; ``hidden`` are the fields that
+    are hidden until one is made.
     """
 
     _type = "Columns"
-    _prop_names: list[str] = ["id", "grid", "name", "columns"]  # noqa: RUF012
+    _prop_names: list[str] = ["id", "grid", "name", "columns", "hidden"]  # noqa: RUF012
 
     def __init__(
         self,
@@ -117,5 +118,8 @@ class Columns(Own):
         grid: Mapping[str, str],
         name: str,
         columns: Sequence[Mapping[str, str]],
+        hidden: Sequence[str],
     ) -> None:
-        super().__init__(id=dict(id), grid=dict(grid), name=name, columns=[dict(column) for column in columns])
+        super().__init__(
+            id=dict(id), grid=dict(grid), name=name, columns=[dict(column) for column in columns], hidden=list(hidden)
+        )

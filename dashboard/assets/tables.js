@@ -1,7 +1,7 @@
 /* What tables have beyond ag-grid's own: histograms in cells, and the choice of columns.
  *
  * window.profsuite_dashboard.Columns (id, grid, name, columns of {field, label}) shows and hides columns of the grid of
- * that id; the choice is kept in this browser, by the table's name.  The cells of column Histogram are texts such as
+ * that id; the choice is kept in this browser, by the table's name.  Until one is made, those of ``hidden`` are hidden.  The cells of column Histogram are texts such as
  * "1200..56789 ns: 3 0 5": what exporters and the clipboard get, drawn as bars.
  */
 (() => {
@@ -34,7 +34,7 @@
   window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {Histogram});
 
   const kept = name => {
-    try { return new Set(JSON.parse(localStorage.getItem(`profsuite-hidden-${name}`)) || []); } catch { return new Set(); }
+    try { return JSON.parse(localStorage.getItem(`profsuite-hidden-${name}`)); } catch { return null; }
   };
   const keep = (name, hidden) => {
     try { localStorage.setItem(`profsuite-hidden-${name}`, JSON.stringify([...hidden])); } catch { /* not kept */ }
@@ -42,7 +42,7 @@
 
   function Columns(props) {
     const {useState, useEffect} = window.React;
-    const [hidden, setHidden] = useState(() => kept(props.name));
+    const [hidden, setHidden] = useState(() => new Set(kept(props.name) ?? props.hidden));
     const fields = props.columns.map(column => column.field);
     const apply = off => {
       const shown = fields.filter(field => !off.has(field));
@@ -52,7 +52,7 @@
         api.sizeColumnsToFit();
       }).catch(() => { /* the page was left */ });
     };
-    useEffect(() => { if (hidden.size) apply(hidden); }, []);
+    useEffect(() => { if (kept(props.name) !== null) apply(hidden); }, []);
     const change = (field, on) => {
       const off = new Set(hidden);
       if (on) off.delete(field); else off.add(field);

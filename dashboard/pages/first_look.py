@@ -69,8 +69,12 @@ def numbers(view: View, report: Report) -> Any:
     busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
     if busiest is not None and busiest.shares.busy_pct is not None:
         cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline", TIME))
-        cells.append(("exposed communication", duration(busiest.shares.exposed_comm_ns), "collectives", TIME))
-        cells.append(("GPU idle", duration(busiest.shares.idle_ns), "timeline", TIME))
+        for label, ns, page in (
+            ("exposed communication", busiest.shares.exposed_comm_ns, "collectives"),
+            ("GPU idle", busiest.shares.idle_ns, "timeline"),
+        ):
+            share = percent(100 * ns / busiest.shares.window_ns)
+            cells.append((label, f"{duration(ns)} ({share})", page, TIME))
     if report.roofline is not None and report.roofline.mfu_pct is not None:
         cells.append(("of the peak (MFU)", percent(report.roofline.mfu_pct), "kernels", "roofline"))
     if report.memory is not None and report.memory.main is not None:
@@ -81,7 +85,9 @@ def numbers(view: View, report: Report) -> Any:
         cells.append(("saved with the best of the changes", "…", "whatif", "critical-path-and-what-if"))
     elif report.whatif is not None and report.whatif.scenarios:
         best = report.whatif.scenarios[0]
-        cells.append((f"saved with {best.name}", duration(best.saving_ns), "whatif", "critical-path-and-what-if"))
+        per_step = best.saving_ms_per_step
+        saving = duration(best.saving_ns) if per_step is None else f"{duration(round(per_step * 1e6))} a step"
+        cells.append((f"saved with {best.name}", saving, "whatif", "critical-path-and-what-if"))
     return html.Dl(
         [
             html.Div([html.Dt([label, definition(about)]), html.Dd(dcc.Link(value, href=view.link(page)))])

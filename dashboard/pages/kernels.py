@@ -10,12 +10,14 @@ from profsuite.dashboard.components import (
     figure,
     histogram_cell,
     histogram_column,
+    kernel_column,
     link_column,
     name_column,
     note,
     number,
     section,
     table,
+    with_short,
 )
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.roofline import roofline_figure
@@ -29,17 +31,17 @@ NO_COSTS: Final = (
 )
 
 COLUMNS: Final[list[dict[str, Any]]] = [
-    name_column("name", "kernel"),
-    {"field": "kind", "headerName": "kind", "maxWidth": 110},
+    kernel_column("name", "kernel", minWidth=290),
+    name_column("top_op", "launched by", minWidth=150),
+    {"field": "kind", "headerName": "kind", "maxWidth": 110, "hide": True},
     number("count", "runs", digits=0),
     number("total_ms", "time", "ms", sort="desc"),
     number("device_pct", "share", "%", digits=2),
     number("mean_us", "mean", "µs"),
-    number("min_us", "min", "µs"),
-    number("max_us", "max", "µs"),
+    number("min_us", "min", "µs", hide=True),
+    number("max_us", "max", "µs", hide=True),
     histogram_column("durations", "runs by time"),
     number("occupancy_pct", "occupancy", "%", digits=1),
-    name_column("top_op", "launched by"),
     link_column("longest"),
 ]
 
@@ -66,7 +68,7 @@ def kernels(view: View) -> Any:
     ]
     return html.Div(
         [
-            section("Kernels", table("kernels", COLUMNS, rows, EMPTY), about="kernels"),
+            section("Kernels", table("kernels", COLUMNS, with_short(rows, "name"), EMPTY), about="kernels"),
             figure(kernel_figure(view.report), EMPTY, about="kernels"),
             _roofline(view),
         ]
@@ -105,7 +107,7 @@ def _roofline(view: View) -> Any:
         number("intensity", "intensity", "FLOP/B", digits=2),
         {"field": "bound", "headerName": "bound", "maxWidth": 110},
         number("reached", "of the roofline", "%", digits=1),
-        name_column("kernel", "kernel"),
+        kernel_column("kernel", "kernel", minWidth=290),
         link_column("longest"),
     ]
     said = None if found is None else roofline_section(found)
@@ -113,6 +115,6 @@ def _roofline(view: View) -> Any:
         "Roofline",
         *([note(text) for text in said.notes] if said is not None else []),
         figure(roofline_figure(view.report), NO_COSTS, about="roofline"),
-        table("roofline", columns, rows, NO_COSTS) if rows else html.Div(),
+        table("roofline", columns, with_short(rows, "kernel"), NO_COSTS) if rows else html.Div(),
         about="roofline",
     )
