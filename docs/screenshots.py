@@ -1,6 +1,6 @@
 """Draws the pictures of docs/dashboard.md: ``python docs/screenshots.py`` (needs Chromium and torch).
 
-They show the sample traces, but Metrics and Live, which show a small training run that is recorded for them.
+They show the sample traces, but Metrics, Live and Compile, which show small runs that are recorded for them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,27 @@ PAGES = {
     "memory": ONE_RANK,
     "collectives": "gpu_ddp_slow_rank/rank_0.json.gz",
     "whatif": ONE_RANK,
-    "compile": "cpu_compiled.json.gz",
+    "compile": "compiled/rank_0",
     "compare": "gpu_ddp_slow_rank/rank_2.json.gz",
     "metrics": "train_small/rank_0",
     "health": ONE_RANK,
     "live": "train_small/rank_0",
 }
 WIDTH, HEIGHT = 1280, 720
+COMPILED = """
+import sys, torch, profsuite
+
+@torch.compile
+def score(x, weight):
+    y = torch.nn.functional.gelu(x @ weight)
+    print("rows:", y.shape[0])  # breaks the graph
+    return torch.softmax(y, -1).sum()
+
+with profsuite.profile(sys.argv[1], channels=("compile",)) as prof:
+    for rows in (8, 8, 16, 24):
+        score(torch.ones(rows, 64), torch.ones(64, 64))
+        prof.step()
+"""
 
 
 def main() -> None:
@@ -45,7 +59,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "train_small"
         train = [sys.executable, str(ROOT / "examples" / "train_small.py"), "--output", str(run)]
-        subprocess.run(train, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        score = Path(folder) / "score.py"
+        score.write_text(COMPILED)
+        compiled = [sys.executable, str(score), str(Path(folder) / "compiled")]
+        for command in (train, compiled):
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
         roots = [SAMPLES, run.parent]
         keys = {entry.name: entry.key for entry in Catalog(roots).entries.values()}
         with serving(roots) as address, sync_playwright() as driver:
