@@ -124,7 +124,8 @@ def command(
 
     from profsuite.analyzers.report import analyze
     from profsuite.cli.app import FINDINGS, UNREADABLE, one_line
-    from profsuite.cli.loading import examine_files, expand, load_one, write
+    from profsuite.cli.loading import examine_files, expand, load_one
+    from profsuite.cli.result import write
     from profsuite.exporters.ranks import Unreadable
     from profsuite.trace.memory_timeline import memory_kind
 

@@ -74,7 +74,7 @@ def command(
     from profsuite.analyzers.check.budget import read_budgets
     from profsuite.analyzers.check.check import check, check_report
     from profsuite.cli.app import FINDINGS
-    from profsuite.cli.loading import write
+    from profsuite.cli.result import write
 
     if baseline is None and budget is None and save_baseline is None:
         raise click.UsageError("nothing to check against: give --baseline, --budget or --save-baseline")

@@ -75,7 +75,7 @@ def command(
     from profsuite.analyzers.diff.ranks import ranks_diff
     from profsuite.analyzers.diff.report import diff
     from profsuite.cli.app import UNREADABLE
-    from profsuite.cli.loading import write
+    from profsuite.cli.result import write
 
     matched, unmatched = pair_ranks(before, after, ranks)
     options["redactor"] = redactor

@@ -39,7 +39,7 @@ def command(paths: tuple[str, ...], form: str, color: bool | None, redactor: Red
     import msgspec
 
     from profsuite.analyzers.hang import hang
-    from profsuite.cli.loading import write
+    from profsuite.cli.result import write
     from profsuite.errors import SelectionError
     from profsuite.exporters.text import render_sections
     from profsuite.trace.readers.flight import find_dumps, read_flight

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from profsuite.cli.app import UNREADABLE, Failure, complain
+from profsuite.cli.app import complain
 from profsuite.cli.progress import ProgressBar
 from profsuite.errors import SelectionError
 
@@ -134,15 +132,3 @@ def warn_of(source: str, health: Iterable[tuple[str, int]]) -> None:
     if faults:
         more = "" if source == "-" else f"; profsuite info {source} says more"
         complain(f"warning: {source}: {', '.join(faults)}{more}")
-
-
-def write(text: str, output: str | None) -> None:
-    """Write a result to the file ``output``, to stdout without one."""
-    if output is None or output == "-":
-        click.echo(text, nl=False, color=True)  # text holds no codes but ours
-        return
-    try:
-        with open(output, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
-            file.write(text)
-    except OSError as error:
-        raise Failure(f"{output}: cannot be written: {error.strerror}", UNREADABLE) from error

@@ -156,7 +156,7 @@ def snapshots_in(path: str) -> list[str]:
 
 def show(report: MemoryReport, form: str, output: str | None, color: bool | None) -> None:
     """Write the report to stdout or a file."""
-    from profsuite.cli.loading import write
+    from profsuite.cli.result import write
     from profsuite.exporters.memory import render
 
     width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns

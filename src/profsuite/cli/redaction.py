@@ -109,7 +109,7 @@ def across_processes(redactor: Redactor | None) -> Redaction | None:
 def say(redactor: Redactor, path: str | None) -> None:
     """One line on stderr about what was replaced, and the report's file."""
     from profsuite.cli.app import complain
-    from profsuite.cli.loading import write
+    from profsuite.cli.result import write
 
     complain(redactor.report.line())
     if path is not None:

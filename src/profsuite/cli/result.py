@@ -1,0 +1,19 @@
+"""Where a command's result goes."""
+
+from __future__ import annotations
+
+import click
+
+from profsuite.cli.app import UNREADABLE, Failure
+
+
+def write(text: str, output: str | None) -> None:
+    """Write a result to the file ``output``, to stdout without one."""
+    if output is None or output == "-":
+        click.echo(text, nl=False, color=True)  # text holds no codes but ours
+        return
+    try:
+        with open(output, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
+            file.write(text)
+    except OSError as error:
+        raise Failure(f"{output}: cannot be written: {error.strerror}", UNREADABLE) from error
