@@ -123,11 +123,9 @@ def _launch(trace: Trace, call: int, op: int) -> dict[str, Any]:
 def _forward_of(trace: Trace, slice_id: int) -> int | None:
     """The forward op of the innermost backward op that a slice is or lies in."""
     ops, forward = trace.array("op", "slice_id"), trace.array("op", "forward_op_id")
-    known = forward >= 0
-    if not known.any():
-        return None
-    of = dict(zip(ops[known].tolist(), forward[known].tolist(), strict=True))
-    return next((of[row] for row in (slice_id, *_rows_around(trace, slice_id)) if row in of), None)
+    rows = np.array([slice_id, *_rows_around(trace, slice_id)])
+    backward = np.flatnonzero(np.isin(rows, ops[forward >= 0]))
+    return int(forward[ops == rows[backward[0]]][0]) if len(backward) else None
 
 
 def _arrows(session: Session, slice_id: int) -> list[dict[str, Any]]:
