@@ -18,7 +18,7 @@ def test_every_section_of_a_small_job(job):
     report = analyze(job.trace())
     assert report.schema_version == REPORT_VERSION
     assert all(getattr(report, section) is not None for section in SECTIONS)
-    assert (report.trace.num_slices, report.trace.duration_ns) == (4, 50_000)
+    assert (report.trace.num_slices, report.trace.duration_ns) == (5, 50_000)
     assert (report.trace.devices[0].name, report.trace.devices[0].num_sms) == ("NVIDIA H100", 132)
 
 
