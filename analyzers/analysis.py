@@ -10,6 +10,7 @@ import numpy as np
 from profsuite.analyzers.attention import AttentionTable, attention
 from profsuite.analyzers.breakdown import DeviceBreakdown, breakdown
 from profsuite.analyzers.collectives import Collectives, collectives
+from profsuite.analyzers.compile_time import CompileTime, compile_time
 from profsuite.analyzers.costs.call import OpCall
 from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
 from profsuite.analyzers.device_costs import DeviceCosts, device_costs, with_lists
@@ -111,6 +112,11 @@ class Analysis:
     def memory(self) -> MemoryReport | None:
         """Memory of every device; null without memory events."""
         return trace_memory(self.trace, self.timelines.classes, self.top)
+
+    @cached_property
+    def compilation(self) -> CompileTime | None:
+        """What torch.compile's compiler took; null without its marks."""
+        return compile_time(self.trace, self.top)
 
     @cached_property
     def collectives(self) -> Collectives:

@@ -34,16 +34,22 @@ def source_frame(trace: Trace, slice_id: int) -> str | None:
 
     Frames of torch, of installed packages and of the interpreter do not count, unless there is no other.
     """
+    row = source_row(trace, slice_id)
+    return None if row is None else str(trace.words("slice", "name")[trace.array("slice", "name")[row]])
+
+
+def source_row(trace: Trace, slice_id: int) -> int | None:
+    """The slice of ``source_frame``."""
     names, name = trace.words("slice", "name"), trace.array("slice", "name")
     parent = trace.array("slice", "parent_id")
-    library: str | None = None
+    library: int | None = None
     row = int(parent[slice_id])
     while row >= 0:
-        text = str(names[name[row]])
-        frame = _FRAME.match(text)
+        frame = _FRAME.match(str(names[name[row]]))
         if frame and not _LIBRARY.search(frame["file"]):
-            return text
-        library = library or (text if frame else None)
+            return row
+        if frame and library is None:
+            library = row
         row = int(parent[row])
     return library
 

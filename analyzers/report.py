@@ -16,6 +16,7 @@ from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.attention import AttentionTable
 from profsuite.analyzers.base import Finding, Ns
 from profsuite.analyzers.breakdown import DeviceBreakdown
+from profsuite.analyzers.compile_time import CompileTime
 from profsuite.analyzers.findings import findings
 from profsuite.analyzers.host import HostBreakdown
 from profsuite.analyzers.idle import IdleBreakdown
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 REPORT_VERSION = 1
 
 SECTIONS = (
-    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
-    "sparse", "memory", "health",
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "compilation", "whatif", "ops", "kernels", "roofline",
+    "attention", "sparse", "memory", "health",
 )  # fmt: skip
 """What ``only`` may name; a section that was not asked for is null in the report."""
 
@@ -83,7 +84,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``verdict`` is one or two plain sentences: what holds the job back, its numbers, what to do.  ``findings`` are
     sorted: gravest first, then by cost.  ``breakdown`` and ``idle`` have one row a device, empty without device
-    work.  ``memory`` is null in a trace without memory events.  A section that was not asked for is null.
+    work.  ``memory`` is null in a trace without memory events, ``compilation`` in one without torch.compile's marks.
+    A section that was not asked for is null.
     """
 
     schema_version: int
@@ -96,6 +98,7 @@ class Report(Struct, frozen=True, kw_only=True):
     idle: tuple[IdleBreakdown, ...] | None
     host: HostBreakdown | None
     steps: StepSummary | None
+    compilation: CompileTime | None = None
     whatif: Replays | None = None
     ops: OpTable | None
     kernels: KernelTable | None
@@ -145,6 +148,7 @@ def report_of(analysis: Analysis, only: Collection[str] | None = None) -> Report
         idle=analysis.idle if "idle" in wanted else None,
         host=analysis.host if "host" in wanted else None,
         steps=analysis.steps if "steps" in wanted else None,
+        compilation=analysis.compilation if "compilation" in wanted else None,
         whatif=analysis.replays if "whatif" in wanted else None,
         ops=analysis.ops if "ops" in wanted else None,
         kernels=analysis.kernels if "kernels" in wanted else None,

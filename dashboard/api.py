@@ -8,6 +8,7 @@ import msgspec
 from flask import Blueprint, Response, abort, request
 
 from profsuite.dashboard import timeline
+from profsuite.dashboard.described import describe
 from profsuite.errors import ProfsuiteError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def blueprint(catalog: Catalog, store: Store) -> Blueprint:
     @routes.get("/<key>/slice")
     def slice_(key: str) -> Response:
         try:
-            return _json(timeline.describe(session(key), _number("id", 0, 1 << 31)))
+            return _json(describe(session(key), _number("id", 0, 1 << 31)))
         except IndexError:
             abort(404, "no such slice")
 

@@ -97,6 +97,7 @@ def table(
             "domLayout": "autoHeight" if len(rows) <= 15 else "normal",
             "theme": {"function": THEME},
             "animateRows": False,
+            "defaultCsvExportParams": {"processCellCallback": {"function": "csvCell(params)"}},
             "enableCellTextSelection": True,
             "suppressFieldDotNotation": True,
             "ensureDomOrder": True,

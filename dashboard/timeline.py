@@ -1,4 +1,4 @@
-"""What the timeline asks the server for: its tracks, tiles, sums of a selection, search, one slice with its arrows."""
+"""What the timeline asks the server for: its tracks, tiles, sums of a selection, search."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from profsuite.analyzers.places import source_frame, thread_label
-from profsuite.trace.schema import TABLES
+from profsuite.analyzers.places import thread_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +21,6 @@ MOST_LANES: Final = 2_000
 MOST_FOUND: Final = 1_000
 MOST_NAMES: Final = 50
 OVERVIEW_BINS: Final = 800
-_DETAIL_TABLES: Final = ("op", "kernel", "memcpy", "collective", "sync", "python_call")
 
 
 def tracks(session: Session) -> dict[str, Any]:
@@ -204,86 +202,3 @@ def search(session: Session, text: str) -> dict[str, Any]:
             for i in order.tolist()
         ],
     }
-
-
-def describe(session: Session, slice_id: int) -> dict[str, Any]:
-    """One slice: its own fields, what its tables know of it, its user line, and its arrows.
-
-    ``IndexError`` for a slice that does not exist.
-    """
-    trace, origin = session.trace, session.pyramid.start_ns
-    if not 0 <= slice_id < trace.num_rows("slice"):
-        raise IndexError(slice_id)
-    row = trace.slices.slice(slice_id, 1).to_pylist()[0]
-    details: dict[str, Any] = {}
-    for name in _DETAIL_TABLES:
-        at = np.flatnonzero(trace.array(name, "slice_id") == slice_id)
-        if len(at):
-            values = trace.table(name).slice(int(at[0]), 1).to_pylist()[0]
-            units = {column.name: column.unit for table in TABLES if table.name == name for column in table.columns}
-            details[name] = [
-                {"field": field, "value": value, "unit": units[field]}
-                for field, value in values.items()
-                if value is not None and field != "slice_id"
-            ]
-    step = row["step_id"]
-    return {
-        "slice_id": slice_id,
-        "name": row["name"],
-        "category": row["category"],
-        "start_ns": row["ts"] - origin,
-        "dur_ns": row["dur"],
-        "self_ns": row["self_dur"],
-        "track": row["track_id"],
-        "depth": row["depth"],
-        "correlation_id": row["correlation_id"],
-        "external_id": row["external_id"],
-        "step": None if step is None else int(trace.array("step", "number")[step]),
-        "source": source_frame(trace, slice_id),
-        "parents": _parents(trace, slice_id),
-        "details": details,
-        "arrows": _arrows(session, slice_id),
-    }
-
-
-def _parents(trace: Trace, slice_id: int) -> list[dict[str, Any]]:
-    """The slices around one, the innermost first."""
-    parent, names = trace.array("slice", "parent_id"), trace.words("slice", "name")
-    code = trace.array("slice", "name")
-    found: list[dict[str, Any]] = []
-    row = int(parent[slice_id])
-    while row >= 0 and len(found) < 64:
-        found.append({"slice_id": row, "name": names[code[row]]})
-        row = int(parent[row])
-    return found
-
-
-def _arrows(session: Session, slice_id: int) -> list[dict[str, Any]]:
-    """What a slice launched, what launched it, and its forward or backward op: each with its place."""
-    trace, origin = session.trace, session.pyramid.start_ns
-    pairs: list[tuple[str, int, int]] = []
-    for table in ("kernel", "memcpy"):
-        ids, launches = trace.array(table, "slice_id"), trace.array(table, "launch_id")
-        pairs += [("launch", int(launches[i]), slice_id) for i in np.flatnonzero((ids == slice_id) & (launches >= 0))]
-        pairs += [("launch", slice_id, int(ids[i])) for i in np.flatnonzero(launches == slice_id)[:100]]
-    ops, forward = trace.array("op", "slice_id"), trace.array("op", "forward_op_id")
-    pairs += [("backward", int(forward[i]), slice_id) for i in np.flatnonzero((ops == slice_id) & (forward >= 0))]
-    pairs += [("backward", slice_id, int(ops[i])) for i in np.flatnonzero(forward == slice_id)[:100]]
-    start, dur, track = trace.array("slice", "ts"), trace.array("slice", "dur"), trace.array("slice", "track_id")
-
-    def place(row: int) -> dict[str, Any]:
-        return {
-            "slice_id": row,
-            "start_ns": int(start[row]) - origin,
-            "dur_ns": int(dur[row]),
-            "track": int(track[row]),
-            "lane": _lane(session.pyramid, row),
-        }
-
-    return [{"kind": kind, "from": place(source), "to": place(target)} for kind, source, target in pairs]
-
-
-def _lane(pyramid: Pyramid, slice_id: int) -> int:
-    """The lane of a slice, -1 for one that is in none."""
-    at = np.flatnonzero(pyramid.lanes.slice_id == slice_id)
-    return int(np.searchsorted(pyramid.lanes.first, at[0], "right")) - 1 if len(at) else -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -19,6 +20,8 @@ COLUMNS = ("rank", "section", "device", "thread", "step", "subject", "detail", "
 Row = dict[str, object]
 
 _FORMULA = ("=", "+", "-", "@")
+_NUMBER = re.compile(r"[+-]\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+"""A number with a sign, which is no formula."""
 
 
 def render(report: Report) -> str:
@@ -52,12 +55,12 @@ def render_ranks(
 
 
 def cell(value: object) -> object:
-    """A value as CSV holds it: null as nothing, text on one line and never a formula."""
+    """A value as CSV holds it: null as nothing, text on one line (no tab or CR) and never a formula."""
     if value is None:
         return ""
     if isinstance(value, str):
         text = printable(value)
-        return f"'{text}" if text.startswith(_FORMULA) else text
+        return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
     if isinstance(value, bool):
         return str(value).lower()
     return value
@@ -99,6 +102,13 @@ def _rows(report: Report) -> Iterable[Row]:
             base = {"section": "steps", "step": row.number, "detail": row.excluded}
             yield from numbers(row, base, leave_out=("number",))
             yield base | {"metric": "outlier", "value": row.outlier}
+    if report.compilation is not None:
+        base = {"section": "compilation"}
+        yield from numbers(report.compilation, base, leave_out=("longest_slice_id",))
+        for phase in report.compilation.phases:
+            yield from numbers(phase, base | {"subject": phase.name}, leave_out=("longest_slice_id",))
+        for compiled in report.compilation.steps or ():
+            yield from numbers(compiled, base | {"step": compiled.number}, leave_out=("step_id", "number"))
     if report.whatif is not None:
         yield from numbers(report.whatif.path, {"section": "critical_path"})
         for part in report.whatif.path.parts:

@@ -33,6 +33,7 @@ def compile_in_steps(analysis: Analysis) -> tuple[Finding, ...]:
     step = trace.array("slice", "step_id")[rows]
     steps = len(np.unique(step[step >= 0]))
     longest = int(rows[0])
+    phases = analysis.compilation.phases[:1] if analysis.compilation else ()
     return (
         Finding(
             id="compile_in_steps",
@@ -41,13 +42,15 @@ def compile_in_steps(analysis: Analysis) -> tuple[Finding, ...]:
             evidence=(
                 time("compiling", cost, [longest]),
                 share("share of the recording", fraction),
-                count("steps with compilation", steps),
+                *((count("steps with compilation", steps),) if trace.num_rows("step") else ()),
                 time("device idle for it", analysis.idle_ns("compile")),
                 text("longest", analysis.name_of(longest), [longest]),
+                *(text("most time of its own", phase.name, [phase.longest_slice_id]) for phase in phases),
             ),
             where=somewhere(analysis, longest),
             remedy=(
-                "Run the warm-up steps before the recording starts. If later steps compile again, find out why with "
+                "Run the warm-up steps before the recording starts; a TORCHINDUCTOR_CACHE_DIR that outlives the job "
+                "spares the next one most of it. If later steps compile again, find out why with "
                 "TORCH_LOGS=recompiles, and mark changing sizes with torch._dynamo.mark_dynamic or pad them."
             ),
             cost_ns=cost,

@@ -1,4 +1,4 @@
-/* What tables have beyond ag-grid's own: histograms in cells, and the choice of columns.
+/* What tables have beyond ag-grid's own: histograms in cells, the choice of columns, cells of CSV files.
  *
  * window.profsuite_dashboard.Columns (id, grid, name, columns of {field, label}) shows and hides columns of the grid of
  * that id; the choice is kept in this browser, by the table's name.  Until one is made, those of ``hidden`` are hidden.  The cells of column Histogram are texts such as
@@ -31,6 +31,12 @@
     return create("svg", {className: "histogram", role: "img", "aria-label": said, width: WIDTH, height: HEIGHT,
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`}, create("title", null, said), ...bars);
   }
+  /* A cell of a CSV file: numbers exact, and text that a spreadsheet would compute with a ' before it. */
+  const FORMULA = /^[=+\-@\t\r]/, NUMBER = /^[+-]?\d+(\.\d+)?(e[+-]?\d+)?$/i;
+  const csvCell = ({value}) => value === null || value === undefined ? ""
+    : typeof value === "string" && FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value;
+  window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {csvCell});
+
   window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFunctions || {}, {Histogram});
 
   const kept = name => {

@@ -62,7 +62,7 @@
     colorsOf(tile) {
       const known = new Map(), colors = new Uint8Array(tile.name.length);
       for (let i = 0; i < colors.length; i++) {
-        const key = tile.category[i] * tile.names.length + tile.name[i];
+        const key = tile.category[i] * 2 ** 32 + tile.name[i];
         let color = known.get(key);
         if (color === undefined) {
           color = colorOf(this.info.categories[tile.category[i]], tile.names[tile.name[i]]);

@@ -41,7 +41,7 @@
         if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 3) drag.moved = true;
         if (drag.kind === "map") this.jump(x);
         else if (drag.kind === "range") {
-          const edges = [this.ns(Math.max(LABEL, drag.x)), this.ns(Math.max(LABEL, x))].sort((a, b) => a - b);
+          const edges = [this.ns(this.within(drag.x)), this.ns(this.within(x))].sort((a, b) => a - b);
           this.range = [Math.round(edges[0]), Math.round(edges[1])];
           if (drag.y < MINIMAP + RULER) this.chosen = null;
           else this.choose(drag.y, y);
@@ -104,9 +104,13 @@
       action();
     }
 
+    /* The place of the drawing that is nearest to one of the canvas. */
+    within(x) { return Math.min(Math.max(x, LABEL), LABEL + this.width); }
+
+    /* Move to a place of the minimap. */
     jump(x) {
       const span = this.end - this.start;
-      const at = (Math.min(Math.max(x, LABEL), LABEL + this.width) - LABEL) / this.width * this.info.length_ns;
+      const at = (this.within(x) - LABEL) / this.width * this.whole;
       [this.start, this.end] = [at - span / 2, at + span / 2];
       this.hold();
       this.moved();

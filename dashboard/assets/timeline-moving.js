@@ -3,12 +3,13 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {LABEL, MINIMAP, ROW, RULER} = T;
+  const {MINIMAP, ROW, RULER} = T;
+  const LEAST = 20; // ns in view
 
   T.moving = Base => class extends Base {
     zoom(factor, x) {
-      const at = this.ns(x), least = 20;
-      let span = Math.min(Math.max((this.end - this.start) * factor, least), Math.max(least, this.info.length_ns * 1.5));
+      const at = this.ns(x);
+      const span = Math.min(Math.max((this.end - this.start) * factor, LEAST), this.whole);
       const share = (at - this.start) / (this.end - this.start);
       this.start = at - share * span;
       this.end = this.start + span;
@@ -23,11 +24,20 @@
       this.moved();
     }
 
-    /* Some of the recording stays in view. */
+    get whole() { return Math.max(1, this.info.length_ns); }
+
+    /* The view stays within the recording: no wider than it, and moved back in where it leaves it. */
     hold() {
-      const span = this.end - this.start, low = -span * 0.9, high = this.info.length_ns + span * 0.9;
-      if (this.start < low) [this.start, this.end] = [low, low + span];
-      if (this.end > high) [this.start, this.end] = [high - span, high];
+      const span = Math.min(this.end - this.start, this.whole);
+      this.start = Math.min(Math.max(0, this.start), this.whole - span);
+      this.end = Math.min(this.start + span, this.whole);
+    }
+
+    /* Show a stretch of time, as far as it is in the recording. */
+    view(start, end) {
+      [this.start, this.end] = [start, end];
+      this.hold();
+      this.moved();
     }
 
     scrollBy(pixels) {
@@ -36,15 +46,14 @@
     }
 
     fit() {
-      [this.start, this.end] = [0, Math.max(1, this.info.length_ns)];
-      this.moved();
+      this.view(0, this.whole);
     }
 
     /* Bring a stretch of time, and a lane, into view. */
     reveal(start, dur, lane) {
       const margin = Math.max(dur * 2, 1000), span = dur + 2 * margin;
-      this.start = Math.max(0, Math.min(start - margin, this.info.length_ns - span));
-      this.end = this.start + span;
+      [this.start, this.end] = [start - margin, start - margin + span];
+      this.hold();
       const row = this.layout().find(each => each.track.lanes.includes(lane));
       if (row) {
         if (row.track.lanes.indexOf(lane) > 0) this.collapsed.delete(row.track.track);

@@ -49,7 +49,8 @@
         this.search, button("‹", "Previous match (Shift+Enter)", () => this.next(-1)),
         button("›", "Next match (Enter)", () => this.next(1)), this.matches,
         button("Fit", "Show the whole recording (F)", () => this.fit()), this.where);
-      this.detail = element("div", {class: "timeline-detail", "aria-live": "polite"});
+      this.detail = element("div", {class: "timeline-detail", "aria-live": "polite", role: "region", tabindex: "0",
+        "aria-label": "What is selected"});
       this.tip = element("div", {class: "timeline-tip", hidden: ""});
       this.stage = element("div", {class: "timeline-stage"}, this.canvas, this.tip);
       this.root.append(this.bar, this.stage, this.detail);
@@ -87,12 +88,13 @@
         }
         this.info = await answer.json();
         this.collapsed = new Set(this.info.tracks.slice(40).map(track => track.track));
-        this.start = 0;
-        this.end = Math.max(1, this.info.length_ns);
+        [this.start, this.end] = [0, this.whole];
+        this.hint();
         const known = new Set(this.info.tracks.map(track => track.track));
         if (tracks) this.chosen = new Set(tracks.filter(track => known.has(track)));
-        if (range && range[1] > range[0]) {
-          this.range = range;
+        const [first, last] = (range || [0, 0]).map(ns => Math.min(Math.max(0, ns), this.whole));
+        if (last > first) {
+          this.range = [first, last];
           this.sum();
         }
         if (find) {
@@ -101,8 +103,11 @@
         }
       }
       if (!this.info) return;
-      if (start !== null && start !== undefined && end !== null && end !== undefined && end > start) {
-        if (start !== this.start || end !== this.end) [this.start, this.end] = [start, end];
+      const given = Number.isFinite(start) && Number.isFinite(end) && end > start;
+      if (given && (start !== Math.round(this.start) || end !== Math.round(this.end))) {
+        [this.start, this.end] = [start, end];
+        this.hold();
+        if (this.start !== start || this.end !== end) this.tell(); // the address says where the view is
       }
       if (selected !== null && selected !== undefined && selected !== this.selected) this.select(selected, false);
       this.moved(false);

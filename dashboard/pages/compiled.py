@@ -7,22 +7,30 @@ from typing import Any, Final
 import numpy as np
 from dash import html
 
+from profsuite.analyzers.compile_time import CompileTime, compile_time
 from profsuite.analyzers.compiled_kernels import CompiledKernels, compiled_kernels
-from profsuite.dashboard.components import facts, link_column, name_column, note, number, section, table
+from profsuite.dashboard.components import facts, figure, link_column, name_column, note, number, section, table
 from profsuite.dashboard.pages.view import View
-from profsuite.exporters.units import percent
+from profsuite.exporters.figures.figure import ORANGE, bars_across
+from profsuite.exporters.units import duration, percent, plural
 
+RECORDS: Final = "profsuite.profile(..., channels=(..., 'compile')) records them where the job compiles."
 LACKS: Final = (
-    "No events of torch.compile in this trace (looked for compile events of profsuite's recorder). "
-    "profsuite.profile(..., channels=(..., 'compile')) records them where the job compiles."
+    "torch.compile did not compile in this trace (looked for torch's marks (dynamo_timed), and for compile events of "
+    f"profsuite's recorder). Recordings that begin before the first call have the marks; the events, too: {RECORDS}"
 )
+NO_EVENTS: Final = f"Why a graph broke, which guard failed, what the caches did is in compile events: {RECORDS}"
 NO_KERNELS: Final = (
     "No kernels of compiled functions in this trace (looked for torch's marks Torch-Compiled Region, ops with "
     "generated source, and Inductor's names of kernels). They are in recordings of compiled code with "
     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]; with_stack=True adds the lines of Python."
 )
 ABOUT: Final = "compiled-functions"
+ABOUT_TIME: Final = "compile-time"
 TOP: Final = 100
+BARS: Final = 12
+LONG_NS: Final = 10**10
+"""From here on bars are in seconds."""
 KINDS: Final = {
     "compile": "Compilations",
     "graph_break": "Graph breaks",
@@ -35,14 +43,88 @@ WHY: Final = {"graph_break": "why the graph broke", "recompile": "which guard fa
 
 def compiled(view: View) -> Any:
     """The page."""
-    return html.Div([*_events(view), _kernels(compiled_kernels(view.session.trace, TOP), view)])
+    trace = view.session.trace
+    found = compile_time(trace, TOP)
+    return html.Div(
+        [
+            *([] if found is None else _time(found, view)),
+            *_events(view, marked=found is not None),
+            _kernels(compiled_kernels(trace, TOP), view),
+        ]
+    )
 
 
-def _events(view: View) -> list[Any]:
-    """What the recorder saw torch.compile do."""
+def _time(found: CompileTime, view: View) -> list[Any]:
+    """What torch's own marks say: the phases, and the steps in which the compiler ran."""
+    values = {
+        "time in the compiler": f"{duration(found.total_ns)} of {duration(found.recording_ns)}",
+        "of the recording": None if found.pct is None else percent(found.pct),
+        "entered": plural(found.num_entries, "time"),
+        f"on {found.num_threads} threads, together": duration(found.threads_ns) if found.num_threads > 1 else None,
+    }
+    shown = found.phases[:BARS]
+    unit, size = ("s", 1e9) if shown[0].self_ns >= LONG_NS else ("ms", 1e6)
+    own = [phase.self_ns / size for phase in shown]
+    bars = bars_across(
+        "Time in the compiler, by phase", [phase.name for phase in shown], [("of its own", ORANGE, own)], unit
+    )
+    rows = [
+        {
+            "name": phase.name,
+            "count": phase.count,
+            "self_ms": phase.self_ns / 1e6,
+            "total_ms": phase.total_ns / 1e6,
+            "longest_ms": phase.longest_ns / 1e6,
+            "place": view.slice_link("longest", phase.longest_slice_id),
+        }
+        for phase in found.phases
+    ]
+    columns = [
+        name_column("name", "phase"),
+        number("count", "times", digits=0),
+        number("self_ms", "of its own", "ms", sort="desc"),
+        number("total_ms", "total", "ms"),
+        number("longest_ms", "longest", "ms"),
+        link_column("place"),
+    ]
+    parts = [facts(values), figure(bars, ""), table("compile_phases", columns, rows, "")]
+    return [section("Time in the compiler", *parts, about=ABOUT_TIME), *_steps(found, view)]
+
+
+def _steps(found: CompileTime, view: View) -> list[Any]:
+    title = "Steps that compiled"
+    if found.steps is None:
+        return [section(title, note(NO_STEPS), about=ABOUT_TIME)]
+    trace = view.session.trace
+    start = trace.array("step", "ts")
+    end = start + trace.array("step", "dur")
+    rows = [
+        {
+            "step": step.number,
+            "entered": step.num_entries,
+            "total_ms": step.total_ns / 1e6,
+            "place": view.time_link("show", int(start[step.step_id]), int(end[step.step_id])),
+        }
+        for step in found.steps
+    ]
+    columns = [
+        number("step", "step", digits=0, sort="asc"),
+        number("entered", "compiler entered", digits=0),
+        number("total_ms", "time in it", "ms"),
+        link_column("place"),
+    ]
+    return [section(title, table("compile_steps", columns, rows, OUTSIDE), about=ABOUT_TIME)]
+
+
+NO_STEPS: Final = "This trace marks no steps: call prof.step() once an iteration to see which of them compile."
+OUTSIDE: Final = "The compiler ran in no step: only before, between or after them."
+
+
+def _events(view: View, marked: bool) -> list[Any]:
+    """What the recorder saw torch.compile do; ``marked``: torch's marks have shown that it compiled."""
     rows = view.session.trace.table("compile_event").to_pylist()
     if not rows:
-        return [section("torch.compile", note(LACKS), about=ABOUT)]
+        return [section("torch.compile", note(NO_EVENTS if marked else LACKS), about=ABOUT)]
     origin = view.origin_ns
     by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
     times = np.array([row["dur"] for row in by_kind["compile"] if row["dur"] is not None], np.int64)

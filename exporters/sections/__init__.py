@@ -13,6 +13,7 @@ from profsuite.exporters.document import Document, NextStep, Section
 from profsuite.exporters.names import printable
 from profsuite.exporters.sections.advice import advice
 from profsuite.exporters.sections.attention import attention_section
+from profsuite.exporters.sections.compilation import compilation_section
 from profsuite.exporters.sections.device import device_section, idle_table
 from profsuite.exporters.sections.host import host_section
 from profsuite.exporters.sections.kernels import kernels_section
@@ -43,6 +44,8 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
         sections.append(host_section(report, shown.host.threads))
     if shown.steps is not None:
         sections.append(steps_section(shown.steps, report.breakdown or ()))
+    if shown.compilation is not None:
+        sections.append(compilation_section(shown.compilation))
     if shown.whatif is not None:
         sections += whatif_sections(shown.whatif)
     if shown.ops is not None:

@@ -116,3 +116,15 @@ def test_profiler_overhead(job, found, value):
 
 def test_profiler_overhead_not_for_a_full_command_buffer(job, found):
     assert found(job.busy().slice("overhead", "Command Buffer Full", 100, 100).trace(), "profiler_overhead") is None
+
+
+def test_compilation_without_steps_counts_none(job, found, value):
+    job.op("aten::mm", 0, 1000).mark("inner (dynamo_timed)", 100, 800).mark("codegen (dynamo_timed)", 150, 700)
+    finding = found(job.trace(), "compile_in_steps")
+    assert (finding.cost_ns, value(finding, "most time of its own")) == (800_000, "codegen")
+    assert "steps with compilation" not in {evidence.label for evidence in finding.evidence}
+
+
+def test_compilation_not_for_little_of_it(job, found):
+    job.op("aten::mm", 0, 10_000).mark("inner (dynamo_timed)", 100, 50)
+    assert found(job.trace(), "compile_in_steps") is None

@@ -14,10 +14,11 @@ from profsuite.analyzers.report import REPORT_VERSION, SECTIONS, Report, analyze
 def test_every_section_of_a_small_job(job):
     job.header = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100", "totalGlobalMem": 80, "numSms": 132}]}
     job.step(1, 0, 50).op("aten::mm", 0, 20).launch(5, 5, 1).kernel(20, 30, 1).memory(6, 8, 1)
+    job.mark("inner (dynamo_timed)", 22, 5)
     report = analyze(job.trace())
     assert report.schema_version == REPORT_VERSION
     assert all(getattr(report, section) is not None for section in SECTIONS)
-    assert (report.trace.num_slices, report.trace.duration_ns) == (4, 50_000)
+    assert (report.trace.num_slices, report.trace.duration_ns) == (5, 50_000)
     assert (report.trace.devices[0].name, report.trace.devices[0].num_sms) == ("NVIDIA H100", 132)
 
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
 from profsuite.dashboard import timeline
+from profsuite.dashboard.described import describe
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_search(session):
 
 def test_describe(session):
     kernel = ids(session, "gemm")[1]
-    found = timeline.describe(session, kernel)
+    found = describe(session, kernel)
     assert (found["name"], found["category"], found["start_ns"], found["dur_ns"]) == (
         "gemm", "kernel", 1_040_000, 400_000,
     )  # fmt: skip
@@ -117,11 +118,52 @@ def test_describe(session):
     lanes = {t["kind"]: t["lanes"] for t in timeline.tracks(session)["tracks"]}
     assert arrow["to"]["lane"] == lanes["device"][0]
     assert arrow["from"]["lane"] == lanes["host"][2]
-    launch = timeline.describe(session, arrow["from"]["slice_id"])
+    launch = describe(session, arrow["from"]["slice_id"])
     assert [parent["name"] for parent in launch["parents"]] == ["aten::mm", "ProfilerStep#1"]
-    assert launch["step"] == 1
+    assert (launch["step"], launch["step_id"]) == (1, 1)
+    assert launch["launch"] is None
+    assert (arrow["from"]["name"], arrow["to"]["name"]) == ("cudaLaunchKernel", "gemm")
+    # What launched the kernel, although nothing but its stream is around it.
+    assert found["parents"] == []
+    assert {part: each and each["name"] for part, each in found["launch"].items() if part != "around"} == {
+        "call": "cudaLaunchKernel", "op": "aten::mm", "forward": None, "module": None, "source": None,
+    }  # fmt: skip
+    assert [each["name"] for each in found["launch"]["around"]] == ["aten::mm", "ProfilerStep#1"]
     with pytest.raises(IndexError):
-        timeline.describe(session, 10_000)
+        describe(session, 10_000)
+
+
+def test_device_work_leads_to_the_line_of_the_user(open_session, slice_):
+    """Forward: by what is around the launch; backward: by what is around the forward op, on another thread."""
+    session = open_session(
+        [
+            slice_("train.py(88): train_step", 0, 300, "python_function"),
+            slice_("torch/nn/modules/module.py(9): _call_impl", 5, 200, "python_function"),
+            slice_("nn.Module: Linear_0", 10, 190, "python_function"),
+            slice_("torch/nn/modules/linear.py(134): forward", 20, 100, "python_function"),
+            slice_("aten::addmm", 30, 50, **{"Sequence number": 5, "Fwd thread id": 0}),
+            slice_("cudaLaunchKernel", 40, 5, "cuda_runtime", correlation=1),
+            slice_("MmBackward0", 400, 50, tid=2, **{"Sequence number": 5, "Fwd thread id": 1}),
+            slice_("aten::mm", 410, 30, tid=2),
+            slice_("cudaLaunchKernel", 420, 5, "cuda_runtime", tid=2, correlation=2),
+            slice_("forward_gemm", 60, 20, "kernel", 0, 7, device=0, stream=7, correlation=1),
+            slice_("backward_gemm", 440, 20, "kernel", 0, 7, device=0, stream=7, correlation=2),
+            slice_("orphan", 500, 20, "kernel", 0, 7, device=0, stream=7, correlation=3),
+        ]
+    )
+
+    def host_side(name):
+        (row,) = ids(session, name)
+        found = describe(session, row)["launch"]
+        return found and {part: each and each["name"] for part, each in found.items() if part != "around"}
+
+    user = {"module": "nn.Module: Linear_0", "source": "train.py(88): train_step", "call": "cudaLaunchKernel"}
+    assert host_side("forward_gemm") == {"op": "aten::addmm", "forward": None, **user}
+    assert host_side("backward_gemm") == {"op": "aten::mm", "forward": "aten::addmm", **user}
+    assert host_side("orphan") is None
+    (forward,), (backward,) = ids(session, "aten::addmm"), ids(session, "MmBackward0")
+    (arrow,) = describe(session, backward)["arrows"]
+    assert (arrow["kind"], arrow["from"]["slice_id"], arrow["from"]["name"]) == ("backward", forward, "aten::addmm")
 
 
 def test_counter(session):

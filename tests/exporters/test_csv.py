@@ -7,6 +7,7 @@ import io
 
 import msgspec
 
+from profsuite.analyzers.compile_time import CompilePhase, CompileStep, CompileTime
 from profsuite.analyzers.report import Report
 from profsuite.exporters import csv as csv_exporter
 
@@ -59,3 +60,32 @@ def test_negative_numbers_stay_numbers(report: Report) -> None:
 def test_ranks_are_told_apart(report: Report) -> None:
     table = rows(csv_exporter.render_ranks([report, msgspec.structs.replace(report, rank=7)]))
     assert {row["rank"] for row in table} == {"0", "7"}
+
+
+def test_text_that_is_a_number_stays_one() -> None:
+    numbers = ["-3", "+3", "-3.25", "-1e-9"]
+    assert [csv_exporter.cell(text) for text in numbers] == numbers
+    assert [csv_exporter.cell(text) for text in ("-3+1", "=3", "@3", "-", "-3 ", "+x")] == [
+        "'-3+1", "'=3", "'@3", "'-", "'-3 ", "'+x",
+    ]  # fmt: skip
+    # White space that a spreadsheet passes over is a blank, which keeps it text.
+    assert [csv_exporter.cell(text) for text in ("\t=1", "\r=1")] == [" =1", " =1"]
+
+
+def test_compile_time(report: Report) -> None:
+    phase = CompilePhase(name="=codegen", count=2, total_ns=300, self_ns=200, longest_ns=250, longest_slice_id=7)
+    found = CompileTime(
+        recording_ns=1000, total_ns=400, pct=40.0, threads_ns=500, num_threads=2, num_entries=3, longest_slice_id=7,
+        num_phases=1, phases=(phase,), steps=(CompileStep(step_id=0, number=5, num_entries=1, total_ns=100),),
+    )  # fmt: skip
+    table = rows(csv_exporter.render(msgspec.structs.replace(report, compilation=found)))
+    values = {
+        (row["step"], row["subject"], row["metric"]): (row["value"], row["unit"])
+        for row in table
+        if row["section"] == "compilation"
+    }
+    assert values["", "", "total_ns"] == ("400", "ns")
+    assert values["", "", "pct"] == ("40.0", "%")
+    assert values["", "'=codegen", "self_ns"] == ("200", "ns")
+    assert values["5", "", "num_entries"] == ("1", "")
+    assert not [key for key in values if "slice_id" in key[2] or key[2] in ("step_id", "number")]

@@ -22,8 +22,8 @@ FORMATS = ("text", "json", "html", "markdown", "csv")
 IN_WORDS = ("text", "html", "markdown")
 """Formats that show a report in words; the others give its fields."""
 SECTIONS = (
-    "verdict", "findings", "breakdown", "idle", "host", "steps", "whatif", "ops", "kernels", "roofline", "attention",
-    "sparse", "memory", "health",
+    "verdict", "findings", "breakdown", "idle", "host", "steps", "compilation", "whatif", "ops", "kernels", "roofline",
+    "attention", "sparse", "memory", "health",
 )  # fmt: skip
 PIPE_WIDTH = 100
 GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
