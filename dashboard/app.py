@@ -167,17 +167,18 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
 
     @app.callback(
         Output("address", "pathname"),
+        Output("address", "search", allow_duplicate=True),
         Input("trace", "value"),
         State("address", "pathname"),
         State("address", "search"),
         prevent_initial_call=True,
     )
     def choose(key: str | None, path: str | None, search: str | None) -> Any:
-        """Go to the same page of another trace."""
+        """Go to the same page of another trace; what the address says of this one's view is not of that one's."""
         entry, name, _ = _parse(catalog, path, search)
         if key is None or (entry is not None and entry.key == key):
             raise PreventUpdate
-        return f"/{key}/{name}"
+        return f"/{key}/{name}", ""
 
     @app.callback(
         Output("address", "search"),
@@ -292,6 +293,15 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
         if found is None or entry is None:
             raise PreventUpdate
         return address(entry.key, "timeline", start=found[0], end=found[1])
+
+    @app.callback(
+        Output("address", "search", allow_duplicate=True), Input("compare-with", "value"), prevent_initial_call=True
+    )
+    def compare_with(key: str | None) -> str:
+        """The address carries which trace is the one before."""
+        if key is None:
+            raise PreventUpdate
+        return f"?with={key}"
 
     @app.callback(Output("compare-outcome", "children"), Input("compare-with", "value"), State("address", "pathname"))
     def against(key: str | None, path: str | None) -> Any:

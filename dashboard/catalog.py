@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -79,7 +80,7 @@ class Catalog:
                 key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
                 beside = path.parent if path != base and root.is_dir() and not is_run_folder(root) else None
                 found[key] = replace(entry, key=key, path=path, name=name, job=str(path.parent), beside=beside)
-        self.entries = found
+        self.entries = _told_apart(found)
 
     def ordered(self) -> list[Entry]:
         """All by job and rank, traces first; an address without a trace shows the first."""
@@ -98,3 +99,14 @@ class Catalog:
         if len(ranks) < 2 or entry.rank is None or len({each.rank for each in ranks}) < len(ranks):
             return [entry]
         return sorted(ranks, key=lambda each: each.rank or 0)
+
+
+def _told_apart(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Entries of several roots whose names are the same get as many of the folders above them as tell them apart."""
+    alike = Counter(entry.name for entry in entries.values())
+    longer = {}
+    for key, entry in entries.items():
+        parts, depth = entry.path.parts, len(Path(entry.name).parts)
+        if alike[entry.name] > 1 and depth < len(parts):
+            longer[key] = replace(entry, name=str(Path(*parts[-depth - 1 :])))
+    return _told_apart(entries | longer) if longer else entries

@@ -86,7 +86,6 @@ def table(
             "sortable": True,
             "filter": True,
             "resizable": True,
-            "useValueFormatterForExport": False,
             "minWidth": 90,
             "wrapHeaderText": True,
             "autoHeaderHeight": True,

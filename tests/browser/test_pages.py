@@ -382,6 +382,28 @@ def test_names_of_snapshots_are_inert(page, board):
     assert page.locator("main img").count() == 0
 
 
+def test_another_trace_begins_anew(page, board):
+    board.open(page, V100.format(0), "timeline", "?start=1000&end=2000000&selected=5&find=gemm")
+    board.until(page, "+document.querySelector('.timeline')?.dataset.drawn > 0")
+    page.locator("#trace").select_option(board.keys[V100.format(4)])
+    board.until(page, f"location.pathname.startsWith('/{board.keys[V100.format(4)]}/timeline')")
+    board.until(page, "+document.querySelector('.timeline')?.dataset.drawn > 0")
+    assert "selected" not in page.url
+    assert "gemm" not in page.url
+
+
+def test_the_address_says_what_is_compared(page, board):
+    before, after = V100.format(0), V100.format(4)
+    board.open(page, after, "compare")
+    page.locator("#compare-with").select_option(board.keys[before])
+    page.wait_for_selector("#compare-summary", timeout=60_000)
+    board.until(page, f"location.search === '?with={board.keys[before]}'")
+    summary = page.locator("#compare-summary").inner_text()
+    page.goto(page.url)
+    page.wait_for_selector("#compare-summary", timeout=60_000)
+    assert page.locator("#compare-summary").inner_text() == summary
+
+
 def test_no_figure_grows_with_the_trace(page, board):
     for name, pages in ((V100.format(0), PAGES), (DLRM, [p for p in PAGES if p.of_job])):
         for each in pages:

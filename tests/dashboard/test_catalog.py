@@ -19,6 +19,15 @@ def test_a_folder_and_a_file(folder):
     assert names(Catalog([folder / "job.json"])) == ["job.json"]
 
 
+def test_the_same_name_below_several_roots(folder, tmp_path):
+    for place in ("a/x", "b/x", "b/y"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "rank_0.json").write_text('{"traceEvents": []}')
+    files = [tmp_path / place / "rank_0.json" for place in ("a/x", "b/x", "b/y")]
+    assert names(Catalog(files)) == ["a/x/rank_0.json", "b/x/rank_0.json", "y/rank_0.json"]
+    assert names(Catalog([*files[:1], folder])) == ["job.json", "rank_0.json"]
+
+
 def test_links_that_lead_out_are_not_there(folder, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
