@@ -260,6 +260,7 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
 
     @app.callback(
         Output("overview-ranks", "children"),
+        Output("overview-job", "children"),
         Output("ranks-poll", "disabled"),
         Output("ranks-read", "hidden"),
         Input("ranks-poll", "n_intervals"),
@@ -268,14 +269,14 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def read_ranks(_: int | None, asked: int | None, path: str | None) -> Any:
         """How the ranks of a job spent their time; those of a large job are read only when that was asked for."""
-        from profsuite.dashboard.pages.overview import RANKS_READ, ranks
+        from profsuite.dashboard.pages.overview import RANKS_READ, ranks, together
 
         entry, _name, _query = _parse(catalog, path, None)
-        together = [] if entry is None else catalog.job(entry)
-        if len(together) < 2 or (len(together) > RANKS_READ and not asked):
+        job = [] if entry is None else catalog.job(entry)
+        if entry is None or len(job) < 2 or (len(job) > RANKS_READ and not asked):
             raise PreventUpdate
-        work = store.job(together)
-        return ranks(work), work.state != "loading", True
+        work = store.job(job)
+        return ranks(work), together(work, entry.key), work.state != "loading", True
 
     @app.callback(
         Output("address", "href"),

@@ -36,6 +36,7 @@ def first_look(view: View) -> Any:
     )
     waiting = note(verdict if failed else COMING)
     parts = [
+        *of_job(view, note(COMING)),
         html.P(", ".join(document(report).facts), className="facts"),
         html.P(verdict, className="verdict pending", role="status"),
         numbers(view, report),
@@ -59,6 +60,17 @@ def first_look(view: View) -> Any:
 
 def _later(title: str) -> Any:
     return html.Figure([html.Figcaption(title), note(COMING)], className="chart pending")
+
+
+def of_job(view: View, said: Any) -> list[Any]:
+    """The answer for all ranks of a job, above that for the one rank; nothing for a trace that stands alone."""
+    if len(view.ranks) < 2:
+        return []
+    rank, title = view.session.entry.rank, html.H2(f"The job: {len(view.ranks)} ranks")
+    return [
+        html.Section([title, html.Div(said, id="overview-job", className="job")]),
+        html.H2(f"Rank {rank}" if rank is not None else "This trace"),
+    ]
 
 
 def numbers(view: View, report: Report) -> Any:

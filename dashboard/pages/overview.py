@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Final
 
-from dash import dcc, html
+from dash import dcc, html, no_update
 
 from profsuite.analyzers.job.report import JobReport
 from profsuite.dashboard.background import Background
 from profsuite.dashboard.components import figure, note, section
-from profsuite.dashboard.pages.first_look import NO_DEVICE, NO_STEPS, TIME, first_look, numbers
-from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.pages.first_look import NO_DEVICE, NO_STEPS, TIME, first_look, numbers, of_job
+from profsuite.dashboard.pages.view import View, address
 from profsuite.dashboard.store import Session
 from profsuite.exporters.document import Advice
 from profsuite.exporters.figures.memory import main_memory_figure
@@ -40,6 +40,7 @@ def overview(view: View) -> Any:
     origin = view.origin_ns if view.session.trace.num_rows("slice") else None
     return html.Div(
         [
+            *of_job(view, note(f"What the {len(view.ranks)} ranks say together follows when they are read.")),
             html.P(", ".join(doc.facts), className="facts"),
             html.P(doc.verdict or "Nothing can be said of this trace.", className="verdict", id="verdict"),
             numbers(view, report),
@@ -109,6 +110,16 @@ def _devices(view: View) -> Any:
             dcc.Interval(id="ranks-poll", interval=POLL_MS, disabled=many),
         ]
     )
+
+
+def together(work: Background[JobReport], key: str) -> Any:
+    """What holds the whole job back, or nothing new while its ranks are read."""
+    if work.result is None:
+        return no_update
+    return [
+        html.P(work.result.verdict, className="verdict"),
+        html.P(dcc.Link("Who waits for whom, and where", href=address(key, "collectives"))),
+    ]
 
 
 def ranks(work: Background[JobReport]) -> Any:

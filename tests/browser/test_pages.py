@@ -121,6 +121,9 @@ def test_the_ranks_of_a_job_on_the_overview(page, board):
         assert trace["x"] == [str(row.rank) for row in job.ranks]
         assert trace["y"] == [getattr(row.shares, parts[trace["name"]]) / 1e6 for row in job.ranks]
     assert page.locator("#ranks-read").is_hidden()
+    assert page.locator("#overview-job .verdict").inner_text() == job.verdict
+    page.get_by_text("Who waits for whom").click()
+    page.wait_for_selector("#content.page-collectives")
 
 
 def test_utilisation_and_memory_on_the_overview(page, board):
