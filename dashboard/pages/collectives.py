@@ -7,6 +7,7 @@ from typing import Any, Final
 from dash import html
 
 from profsuite.analyzers.job.report import JobReport
+from profsuite.analyzers.own_collectives import own_collectives
 from profsuite.dashboard.components import figure, link_column, name_column, note, number, section, table
 from profsuite.dashboard.pages.view import View, address
 from profsuite.exporters.figures.ranks import bandwidth_figure, over_time_figures, waiting_figure
@@ -16,6 +17,10 @@ ONE_RANK: Final = (
     "(looked for files whose name or header gives their rank)."
 )
 
+NONE_CALLED: Final = (
+    "No collective in this trace (looked for NCCL's and RCCL's kernels, and for the marks of gloo and others); "
+    "ProfilerActivity.CUDA records those of devices."
+)
 NO_COLLECTIVES: Final = (
     "No collectives over time: none was recorded on ranks whose clocks can be aligned. ProfilerActivity.CUDA records "
     "NCCL's kernels."
@@ -29,7 +34,7 @@ def collectives(view: View) -> Any:
     """The page; ``view.job`` is null for a trace that stands alone."""
     job = view.job
     if job is None:
-        return html.Div([note(ONE_RANK), _own(view)])
+        return html.Div([note(ONE_RANK), _own(view), _own_table(view)])
     return html.Div(
         [
             html.P(job.verdict, className="verdict", id="job-verdict"),
@@ -68,6 +73,44 @@ def _own(view: View) -> Any:
         "Communication of this rank",
         table("communication", columns, rows, "No communication on a device in this trace."),
         about="gpu-time-breakdown-sums-to-the-window-exactly",
+    )
+
+
+def _own_table(view: View) -> Any:
+    rows = [
+        {
+            "kind": row.kind,
+            "group": row.group,
+            "dtype": row.dtype,
+            "mb": None if row.num_bytes is None else row.num_bytes / 1e6,
+            "count": row.count,
+            "total_ms": row.total_ns / 1e6,
+            "mean_us": row.total_ns / row.count / 1e3,
+            "min_us": row.min_ns / 1e3,
+            "max_us": row.max_ns / 1e3,
+            "exposed_ms": row.exposed_ns / 1e6,
+            "longest": view.slice_link("longest", row.longest_slice_id),
+        }
+        for row in own_collectives(view.session.analysis.collectives)
+    ]
+    columns = [
+        name_column("kind", "collective", minWidth=150),
+        {"field": "group", "headerName": "group", "minWidth": 110},
+        {"field": "dtype", "headerName": "dtype"},
+        number("mb", "size", "MB"),
+        number("count", "calls", digits=0),
+        number("total_ms", "total", "ms"),
+        number("mean_us", "mean", "µs"),
+        number("min_us", "min", "µs"),
+        number("max_us", "max", "µs"),
+        number("exposed_ms", "of it exposed", "ms", sort="desc"),
+        link_column("longest"),
+    ]
+    shown = [column for column in columns if any(row[column["field"]] is not None for row in rows)]
+    return section(
+        "Its collectives, by kind and size",
+        table("own_collectives", shown, rows, NONE_CALLED),
+        about="collectives-of-one-rank",
     )
 
 

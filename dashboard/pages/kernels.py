@@ -40,7 +40,7 @@ COLUMNS: Final[list[dict[str, Any]]] = [
     number("mean_us", "mean", "µs"),
     number("min_us", "min", "µs", hide=True),
     number("max_us", "max", "µs", hide=True),
-    histogram_column("durations", "runs by time"),
+    histogram_column("durations", "spread of times"),
     number("occupancy_pct", "occupancy", "%", digits=1),
     link_column("longest"),
 ]

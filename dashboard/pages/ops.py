@@ -57,7 +57,7 @@ COLUMNS: list[dict[str, Any]] = [
     number("count", "calls", digits=0),
     number("host_self_ms", "host self", "ms"),
     number("host_total_ms", "host total", "ms"),
-    histogram_column("durations", "calls by host time"),
+    histogram_column("durations", "spread of host times"),
     number("device_self_ms", "GPU self", "ms", sort="desc"),
     number("device_total_ms", "GPU total", "ms"),
     number("device_self_pct", "of GPU", "%", digits=2),

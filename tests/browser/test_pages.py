@@ -14,10 +14,12 @@ import pytest
 
 pytest.importorskip("dash", reason="the dashboard is not installed: pip install 'profsuite[dashboard]'")
 
+from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.compiled_kernels import compiled_kernels
 from profsuite.analyzers.host_calls import host_classes
 from profsuite.analyzers.job.run import analyze_job
 from profsuite.analyzers.memory.snapshot import snapshot_memory
+from profsuite.analyzers.own_collectives import own_collectives
 from profsuite.analyzers.report import analyze
 from profsuite.dashboard.alive import alive_at, alive_in
 from profsuite.dashboard.pages import PAGES
@@ -124,6 +126,17 @@ def test_the_ranks_of_a_job_on_the_overview(page, board):
     assert page.locator("#overview-job .verdict").inner_text() == job.verdict
     page.get_by_text("Who waits for whom").click()
     page.wait_for_selector("#content.page-collectives")
+
+
+def test_collectives_of_a_trace_that_stands_alone(page, serve_dashboard):
+    sample = SAMPLES / "gpu_ddp_one_rank" / "rank_0.json.gz"
+    board = serve_dashboard([sample])
+    board.open(page, "rank_0.json.gz", "collectives")
+    page.wait_for_selector("[id*='own_collectives'] .ag-row")
+    rows = own_collectives(Analysis(load(sample)).collectives)
+    found = cells(page, "own_collectives", "exposed_ms")
+    assert [float(text) for text in found] == pytest.approx([row.exposed_ns / 1e6 for row in rows], abs=5e-4)
+    assert cells(page, "own_collectives", "count") == [str(row.count) for row in rows]
 
 
 def test_utilisation_and_memory_on_the_overview(page, board):
@@ -327,7 +340,7 @@ def test_columns_are_chosen_and_remembered(page, board):
     # Whole names and numbers, whatever the table shows.
     slowest = report_of(H100).kernels.rows[0]
     assert (rows[0]["kernel"], float(rows[0]["time (ms)"])) == (slowest.name, slowest.total_ns / 1e6)
-    assert rows[0]["runs by time"].startswith(f"{report_of(H100).kernels.rows[0].min_ns}..")
+    assert rows[0]["spread of times"].startswith(f"{report_of(H100).kernels.rows[0].min_ns}..")
     page.reload()
     board.settle(page)
     page.wait_for_selector(".ag-row")
