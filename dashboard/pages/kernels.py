@@ -18,6 +18,7 @@ from profsuite.dashboard.components import (
     table,
 )
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.places import placed
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.figures.work import kernel_figure
 from profsuite.exporters.sections.roofline import roofline_section, shapes
@@ -67,7 +68,7 @@ def kernels(view: View) -> Any:
     return html.Div(
         [
             section("Kernels", table("kernels", COLUMNS, rows, EMPTY), about="kernels"),
-            figure(kernel_figure(view.report), EMPTY, about="kernels"),
+            placed(kernel_figure(view.report), EMPTY, "kernels", view.origin_ns, about="kernels"),
             _roofline(view),
         ]
     )
