@@ -46,6 +46,7 @@ def curves(
         "yaxis": axis(y_title, rangemode="tozero", **known),
         "showlegend": len(found) > 1,
         "hovermode": "x",
+        "hoverdistance": -1,
     }
     return Figure(title, tuple(data), layout, height)
 
@@ -82,6 +83,7 @@ def areas(
         "yaxis": axis(scale.unit, rangemode="tozero"),
         "showlegend": True,
         "hovermode": "x unified",
+        "hoverdistance": -1,
     }
     return Figure(title, tuple(data), layout, height, tuple(places))
 
@@ -130,8 +132,7 @@ class Points:
 
 
 def points(title: str, found: Sequence[Points], x_title: str, y_title: str) -> Figure:
-    """Points on logarithmic axes."""
-    place = f"%{{x:,.4~g}} {text(x_title)}<br>%{{y:,.4~g}} {text(y_title)}"
+    """Points on logarithmic axes; what they are says where they are along the first."""
     data = tuple(
         {
             "type": "scatter",
@@ -141,13 +142,13 @@ def points(title: str, found: Sequence[Points], x_title: str, y_title: str) -> F
             "y": list(kind.y),
             "customdata": [text(label) for label in kind.labels],
             "marker": {"size": 10, "color": COLORS[n % len(COLORS)], "symbol": n},
-            "hovertemplate": f"%{{customdata}}<br>{place}<extra></extra>",
+            "hovertemplate": f"%{{customdata}}<br>%{{y:,.4~g}} {text(y_title)}<extra></extra>",
         }
         for n, kind in enumerate(found)
     )
     layout = {
-        "xaxis": axis(x_title, type="log"),
-        "yaxis": axis(y_title, type="log"),
+        "xaxis": axis(x_title, type="log", dtick="D2"),
+        "yaxis": axis(y_title, type="log", dtick="D2"),
         "showlegend": len(found) > 1,
     }
     return Figure(title, data, layout, height=360)
