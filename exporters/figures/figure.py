@@ -65,7 +65,12 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 def names_down(**more: Any) -> dict[str, Any]:
     """The axis of names of horizontal bars, the first on top."""
-    return {"autorange": "reversed", "automargin": True, "ticklabelstandoff": 5, **more}
+    return {"autorange": "reversed", "automargin": True, "ticklabelstandoff": 5, "showgrid": False, **more}
+
+
+def names_along(title: str) -> dict[str, Any]:
+    """The axis of names of upright bars."""
+    return {"title": {"text": text(title)}, "type": "category", "showgrid": False}
 
 
 def bars_across(

@@ -20,6 +20,7 @@ from profsuite.exporters.figures.figure import (
     axis,
     bars_across,
     hover,
+    names_along,
     text,
 )
 from profsuite.exporters.figures.plots import areas
@@ -76,7 +77,7 @@ def _host_step_figure(report: Report) -> Figure | None:
     layout = {
         "barmode": "stack",
         "bargap": _gap(len(steps)),
-        "xaxis": {"title": {"text": "step"}, "type": "category"},
+        "xaxis": names_along("step"),
         "yaxis": axis(scale.unit, rangemode="tozero"),
         "showlegend": len(data) > 1,
     }
@@ -167,7 +168,7 @@ def stacked(
     layout = {
         "barmode": "stack",
         "bargap": _gap(len(names)),
-        "xaxis": {"title": {"text": what}, "type": "category"},
+        "xaxis": names_along(what),
         "yaxis": axis(scale.unit, rangemode="tozero"),
         "showlegend": True,
     }
