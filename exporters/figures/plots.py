@@ -79,7 +79,7 @@ def areas(
         for name, color, values in parts
     ]
     layout = {
-        "xaxis": axis(x_title, unifiedhovertitle={"text": f"{text(x_title)}: %{x}"}),
+        "xaxis": axis(x_title),
         "yaxis": axis(scale.unit, rangemode="tozero"),
         "showlegend": True,
         "hovermode": "x unified",
