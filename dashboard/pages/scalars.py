@@ -29,7 +29,7 @@ def scalars(view: View) -> list[Any]:
     if not paths:
         return []
     read = _read(tuple((path, state.st_size, state.st_mtime_ns) for path in paths if (state := path.stat())))
-    shown = charts([_measured(each) for each in read.found])[:FIGURES_SHOWN]
+    shown = charts([_measured(each) for each in read.found], units_known=False)[:FIGURES_SHOWN]
     rows = [
         {
             "tag": each.tag,
@@ -64,8 +64,8 @@ def _read(files: tuple[tuple[Path, int, int], ...]) -> Scalars:
     return read_scalars([path for path, _, _ in files])
 
 
-def _curve(scalar: Scalar, name: str, factor: float) -> Curve:
-    step, value = np.array(scalar.step, float), np.array(scalar.value) * factor
+def _curve(scalar: Scalar, name: str) -> Curve:
+    step, value = np.array(scalar.step, float), np.array(scalar.value)
     if len(step) > POINTS:
         bounds = np.linspace(0, len(step), POINTS // 2 + 1).astype(int)[:-1]
         step = np.repeat(step[bounds], 2)
@@ -79,6 +79,5 @@ def _measured(scalar: Scalar) -> Measured:
 
 
 def _figure(chart: Chart, found: Sequence[Scalar]) -> Figure:
-    lines = [_curve(found[n], name, chart.factor) for n, name in zip(chart.members, chart.names, strict=True)]
-    unit = "as logged" if chart.scale is None else chart.scale.unit or "number"
-    return curves(chart.title, lines[:SERIES_SHOWN], "step", unit, 260, chart.scale)
+    shown = list(zip(chart.members, chart.names, strict=True))[:SERIES_SHOWN]
+    return curves(chart.title, [_curve(found[n], name) for n, name in shown], "step", "as logged", 260)

@@ -60,16 +60,30 @@ def test_a_devices_counters():
 
 
 def test_a_name_of_no_unit_has_none():
-    assert unit_of("rss_bytes") == ("rss", "bytes")
-    assert unit_of("read_bytes_per_s") == ("read", "bytes_per_s")
-    assert unit_of("retry_count") == ("retry", "count")
-    assert unit_of("bytes") == ("bytes", "bytes")
-    assert [unit_of(name)[1] for name in ("threads", "c", "abc", "basic_c++", "")] == [None] * 5
+    assert unit_of("host memory", "rss_bytes") == ("rss", "bytes")
+    assert unit_of("process I/O", "read_bytes_per_s") == ("read", "bytes_per_s")
+    assert unit_of("retries", "retry_count") == ("retry", "count")
+    assert unit_of("memory", "bytes") == ("bytes", "bytes")
+    assert [unit_of("any", name)[1] for name in ("threads", "c", "loss_c", "loss_w", "_pct", "")] == [None] * 6
+    assert unit_of("GPU 0 power", "draw_w") == ("draw", "w")
 
 
 def test_times_have_the_unit_that_suits():
     assert shown(("input", "wait_us", 2_500.0)) == [("input: wait (ms)", ("wait",), 1)]
-    assert shown(("input", "wait_s", 0.0025)) == [("input: wait (ms)", ("wait",), 1e6)]
+    assert shown(("input", "wait_ms", 0.0025)) == [("input: wait (µs)", ("wait",), 1e6)]
+
+
+def test_who_names_otherwise_has_no_units():
+    found = charts([Measured("train", "loss_pct", 2.0), Measured("train", "lr", 1e-4)], units_known=False)
+    assert [(chart.title, chart.names, chart.scale, chart.factor) for chart in found] == [
+        ("train: loss_pct", ("loss_pct",), None, 1),
+        ("train: lr", ("lr",), None, 1),
+    ]
+
+
+def test_a_title_names_a_few():
+    found = charts([Measured("a", f"s{n}", value) for n, value in enumerate((100, 9, 8, 7, 6, 5))])
+    assert [chart.title for chart in found] == ["a: s0", "a: s1, s2, s3 and 2 more"]
 
 
 @pytest.mark.parametrize(
