@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from profsuite.dashboard import api, definitions, figure_table, filters
+from profsuite.dashboard import api, definitions, figure_table, filters, places
 from profsuite.dashboard.background import Background
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.components import note
@@ -245,18 +245,16 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
     )
     def alive(click: dict[str, Any] | None, point: float | None, path: str | None) -> Any:
         """What is allocated at the point that was clicked, or that the slider is at."""
-        from profsuite.dashboard.pages.memory import moment, moment_in, moment_in_point, moment_of_point
+        from profsuite.dashboard.pages.memory import moment_in_point, moment_of_point
 
         entry, _name, _query = _parse(catalog, path, None)
         device, clicked = int(ctx.triggered_id["of"]), ctx.triggered_id["kind"] == "memory"
         if entry is None or (clicked and (not click or not click.get("points"))) or (not clicked and point is None):
             raise PreventUpdate
-        at = float(click["points"][0]["x"]) if clicked and click else 0.0
+        at = int(click["points"][0]["pointNumber"] if clicked and click else point or 0)
         if entry.kind == "trace":
-            session = store.session(entry)
-            return moment(session, device, at) if clicked else moment_of_point(session, device, int(point or 0))
-        file = memory_files.start(entry).wait(WAIT_S)
-        return moment_in(file, device, at) if clicked else moment_in_point(file, device, int(point or 0))
+            return moment_of_point(store.session(entry), device, at)
+        return moment_in_point(memory_files.start(entry).wait(WAIT_S), device, at)
 
     @app.callback(
         Output("overview-ranks", "children"),
@@ -280,20 +278,17 @@ def _answers(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFile
 
     @app.callback(
         Output("address", "href"),
-        Input({"kind": "timed", "of": ALL}, "clickData"),
+        Input(places.ANY, "clickData"),
         State("address", "pathname"),
         prevent_initial_call=True,
     )
     def go(clicks: list[dict[str, Any] | None], path: str | None) -> str:
-        """Go to the place in the timeline that was clicked in a figure over time."""
-        from profsuite.dashboard.pages.overview import place
-
-        click = next((each for each in clicks if each and each.get("points")), None)
-        found = None if click is None else place(session_of(path), float(click["points"][0]["x"]))
+        """Go to the place in the timeline of what was clicked in a figure."""
+        found = places.target(clicks)
         entry, _name, _query = _parse(catalog, path, None)
         if found is None or entry is None:
             raise PreventUpdate
-        return address(entry.key, "timeline", start=found[0], end=found[1])
+        return address(entry.key, "timeline", **found)
 
     @app.callback(
         Output("address", "search", allow_duplicate=True), Input("compare-with", "value"), prevent_initial_call=True

@@ -26,10 +26,18 @@ THEME = (
 """Of grids: the colours are those of the page, so that they follow its theme."""
 
 
-def figure(made: Figure | None, empty: str, about: str | None = None, **more: Any) -> AnyComponent:
+def figure(
+    made: Figure | None,
+    empty: str,
+    about: str | None = None,
+    ids: Sequence[str] = (),
+    hint: str | None = None,
+    **more: Any,
+) -> AnyComponent:
     """A figure as a graph that can be downloaded; where there is none, what was looked for.
 
-    ``about`` names the section of the definitions that its numbers follow; ``more`` is Graph's.
+    ``about`` names the section of the definitions that its numbers follow; ``ids`` are of its bars or points, different
+    ones, which a click's event has; ``hint`` says what a click does; ``more`` is Graph's.
     """
     if made is None:
         return note(empty)
@@ -37,20 +45,23 @@ def figure(made: Figure | None, empty: str, about: str | None = None, **more: An
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#5b6168"},
         **made.layout,
     }
     graph = dcc.Graph(
-        figure={"data": list(made.data), "layout": layout},
+        figure={"data": [{**trace, "ids": ids} if ids else trace for trace in made.data], "layout": layout},
         config={"displayModeBar": False},
         style={"height": f"{made.height}px"},
         responsive=True,
         **more,
     )
-    buttons = [_save(kind) for kind in ("PNG", "SVG", "CSV")]
+    buttons: list[Any] = [_save(kind) for kind in ("PNG", "SVG", "CSV")]
+    if hint is not None:
+        buttons.append(html.Span(hint, className="hint"))
     caption: list[Any] = [made.title] if about is None else [made.title, definition(about)]
-    return html.Figure([html.Figcaption(caption), graph, html.Div(buttons, className="saves")], className="chart")
+    classes = "chart" if hint is None else "chart clicked"
+    return html.Figure([html.Figcaption(caption), graph, html.Div(buttons, className="saves")], className=classes)
 
 
 def _save(kind: str) -> AnyComponent:

@@ -2,10 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+TIMES: Final = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+SIZES: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The unit that many numbers share: each is divided by ``divisor`` and then is in ``unit``."""
+
+    unit: str
+    divisor: float = 1.0
+
+    def of(self, value: float) -> float:
+        """A number in the unit."""
+        return value / self.divisor
+
+    def all(self, values: Iterable[float]) -> list[float]:
+        """Numbers in the unit."""
+        return [value / self.divisor for value in values]
+
+    @property
+    def form(self) -> str:
+        """How d3 writes a number in the unit: to what was one before the division, without trailing zeros."""
+        return f",.{max(3, len(str(int(self.divisor))) - 1)}~f"
+
+    def per(self, what: str) -> Scale:
+        """The same for a rate: ``per("/s")`` of GB is GB/s."""
+        return Scale(f"{self.unit}{what}", self.divisor)
+
+
+PERCENT: Final = Scale("%")
+
+
+def time_scale(values_ns: Iterable[float]) -> Scale:
+    """The unit in which the largest of some times (ns) is at least one, of s, ms, µs and ns."""
+    return _scale(values_ns, TIMES)
+
+
+def size_scale(values_bytes: Iterable[float]) -> Scale:
+    """The unit in which the largest of some sizes is at least one, of TB, GB, MB, kB and B: decimal, as in ``size``."""
+    return _scale(values_bytes, SIZES)
+
+
+def _scale(values: Iterable[float], units: tuple[tuple[str, float], ...]) -> Scale:
+    largest = max(map(abs, values), default=0)
+    return Scale(*next((each for each in units if largest >= each[1]), units[-1]))
+
 
 def duration(ns: float) -> str:
     """A time in ns as ``1.234 s``, ``56.7 ms``, ``8.9 us`` or ``120 ns``."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+    for unit, scale in TIMES[:-1]:
         if abs(ns) >= scale * 0.99995:  # what would round to 1000 of the smaller unit
             value = ns / scale
             digits = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
@@ -31,7 +81,7 @@ def count(value: float) -> str:
 
 def size(num_bytes: float) -> str:
     """Bytes as ``1.2 GB``; decimal units, as bandwidths are given."""
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, scale in SIZES[:-1]:
         if abs(num_bytes) >= scale:
             return f"{num_bytes / scale:,.1f} {unit}"
     return f"{num_bytes:,.0f} B"

@@ -21,7 +21,7 @@ NO_DEVICE: Final = (
     "No device work in this trace (looked for kernels and copies); activities=[..., ProfilerActivity.CUDA] records "
     "them."
 )
-NO_STEPS: Final = "No steps with device work: call prof.step() once an iteration, with ProfilerActivity.CUDA."
+NO_STEPS: Final = "No steps in this trace: prof.step() once an iteration marks them."
 TIME: Final = "gpu-time-breakdown-sums-to-the-window-exactly"
 
 

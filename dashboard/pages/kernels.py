@@ -20,6 +20,7 @@ from profsuite.dashboard.components import (
     with_short,
 )
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.places import placed
 from profsuite.exporters.figures.roofline import roofline_figure
 from profsuite.exporters.figures.work import kernel_figure
 from profsuite.exporters.sections.roofline import roofline_section, shapes
@@ -69,7 +70,7 @@ def kernels(view: View) -> Any:
     return html.Div(
         [
             section("Kernels", table("kernels", COLUMNS, with_short(rows, "name"), EMPTY), about="kernels"),
-            figure(kernel_figure(view.report), EMPTY, about="kernels"),
+            placed(kernel_figure(view.report), EMPTY, "kernels", view.origin_ns, about="kernels"),
             _roofline(view),
         ]
     )

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from dash import dcc, html
 
-from profsuite.dashboard.components import facts, figure, note, section
+from profsuite.dashboard.components import facts, note, section
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.places import placed
 from profsuite.dashboard.store import Session, version
 from profsuite.exporters.figures.time import step_figure
 from profsuite.exporters.units import duration
@@ -47,7 +48,7 @@ def now(session: Session) -> Any:
         html.P(report.verdict or "Nothing can be said of it yet.", className="verdict"),
         section(
             "Steps",
-            figure(step_figure(report), "No steps with device work so far: prof.step() marks them."),
+            placed(step_figure(report), "No steps so far: prof.step() marks them.", "steps", session.pyramid.start_ns),
             about="steps",
         ),
     ]

@@ -32,14 +32,14 @@ NO_FILES: Final = (
 
 
 def memory(view: View) -> Any:
-    """The page of a trace; app.py answers a click on a curve with ``moment``."""
+    """The page of a trace; app.py answers a click on a curve with ``moment_of_point``."""
     report = view.report.memory
     parts = [note(LACKS)] if report is None else _report(report, view.origin_ns)
     return html.Div([*parts, _files(view)])
 
 
 def memory_file(entry: Entry, file: MemoryFile) -> Any:
-    """The page of a snapshot or a memory timeline; app.py answers a click on a curve with ``moment_in``."""
+    """The page of a snapshot or a memory timeline; app.py answers a click on a curve with ``moment_in_point``."""
     what = "snapshot of a caching allocator" if entry.kind == "snapshot" else "memory timeline of torch.profiler"
     return html.Div(
         [html.P(f"{entry.name}: {what}", className="facts"), *_report(file.report, _origin(file.report))]
@@ -208,34 +208,15 @@ def _lifetimes(n: int, device: DeviceMemory) -> Any:
     return section("Lifetimes", table(f"memory_lifetimes_{n}", columns, rows, ""), about="memory")
 
 
-def moment(session: Session, n: int, at_ms: float) -> Any:
-    """What is alive on the report's n-th device at a time (ms since the start of the recording)."""
-    report = session.report.memory
-    if report is None or not 0 <= n < len(report.devices):
-        return note("There is no such device.")
-    device, origin = report.devices[n], session.pyramid.start_ns
-    at_ns = origin + round(at_ms * 1e6)
-    found = alive_at(session.trace, session.analysis.timelines.classes, device.device_type, device.device, at_ns)
-    return _moment(n, found, f"at {duration(at_ms * 1e6)}", origin)
-
-
 def moment_of_point(session: Session, n: int, point: int) -> Any:
     """What is alive on the report's n-th device at a point of its curve."""
     report = session.report.memory
     if report is None or not 0 <= n < len(report.devices) or not 0 <= point < len(report.devices[n].timeline):
         return note("There is no such point.")
-    at_ns = report.devices[n].timeline[point].ts_ns or 0
-    return moment(session, n, (at_ns - session.pyramid.start_ns) / 1e6)
-
-
-def moment_in(file: MemoryFile, n: int, x: float) -> Any:
-    """What is alive on the n-th device of a snapshot at the point of its curve that is next to ``x`` of the figure."""
-    if not 0 <= n < len(file.report.devices) or not (points := file.report.devices[n].timeline):
-        return note("There is no such device.")
-    origin = _origin(file.report)
-    timed = all(point.ts_ns is not None for point in points)
-    along = [((p.ts_ns or 0) - (origin or 0)) / 1e6 if timed else float(p.entry or 0) for p in points]
-    return moment_in_point(file, n, min(range(len(points)), key=lambda each: abs(along[each] - x)))
+    device, origin = report.devices[n], session.pyramid.start_ns
+    at_ns = device.timeline[point].ts_ns or 0
+    found = alive_at(session.trace, session.analysis.timelines.classes, device.device_type, device.device, at_ns)
+    return _moment(n, found, f"at {duration(at_ns - origin)}", origin)
 
 
 def moment_in_point(file: MemoryFile, n: int, point: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,10 @@ from profsuite.dashboard.components import figure, name_column, note, number, se
 from profsuite.dashboard.counters import Series
 from profsuite.dashboard.pages.scalars import scalars
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.quantities import Chart, Measured, charts
+from profsuite.exporters.figures.figure import Figure
 from profsuite.exporters.figures.plots import Curve, curves
+from profsuite.exporters.units import time_scale
 
 LACKS: Final = (
     "No counters in this trace. profsuite.profile samples the host and NVIDIA devices (channels=('host', 'nvml', …)); "
@@ -29,21 +32,9 @@ def metrics(view: View) -> Any:
     found, logged = view.session.series, scalars(view)
     if not found:
         return html.Div([note(LACKS), *logged])
-    origin = view.session.pyramid.start_ns
-    start, end = min(s.ts[0] for s in found), max(s.ts[-1] for s in found) + 1
-    groups: dict[str, list[Series]] = defaultdict(list)
-    for series in found:
-        groups[series.counter].append(series)
-    charts = []
-    for name, members in list(groups.items())[:FIGURES_SHOWN]:
-        lines = []
-        shown = members[:SERIES_SHOWN]
-        for series in shown:
-            ts, low, high = series.view(int(start), int(end), POINTS // (2 * len(shown)))
-            # Where a pixel holds several samples, both ends of them are drawn.
-            at = np.repeat((ts - origin) / 1e9, 2)
-            lines.append(Curve(series.name, at.tolist(), np.column_stack((low, high)).ravel().tolist()))
-        charts.append(figure(curves(name, lines, "s since the start", "as recorded", 260), "", about="counters"))
+    shown = charts([Measured(s.counter, s.name, float(np.abs(s.value).max())) for s in found])[:FIGURES_SHOWN]
+    drawn = [figure(_figure(chart, found, view.origin_ns), "", about="counters") for chart in shown]
+    rest = len(found) - sum(len(chart.members[:SERIES_SHOWN]) for chart in shown)
     rows = [
         {
             "counter": series.counter,
@@ -62,11 +53,10 @@ def metrics(view: View) -> Any:
         number("samples", "samples", digits=0),
         *(number(name, name) for name in ("min", "median", "max", "last")),
     ]
-    rest = len(groups) - FIGURES_SHOWN
     return html.Div(
         [
-            section("Counters over time", html.Div(charts, className="charts"), about="counters"),
-            *([note(f"{rest} more counters are in the table below and in the timeline.")] if rest > 0 else []),
+            section("Counters over time", html.Div(drawn, className="charts"), about="counters"),
+            *([note(f"{rest:,} more series are in the table below and in the timeline.")] if rest > 0 else []),
             section(
                 "All series",
                 note("In the units that the recorder used."),
@@ -76,3 +66,17 @@ def metrics(view: View) -> Any:
             *logged,
         ]
     )
+
+
+def _figure(chart: Chart, found: Sequence[Series], origin: int) -> Figure:
+    start, end = int(min(s.ts[0] for s in found)), int(max(s.ts[-1] for s in found)) + 1
+    time = time_scale((start - origin, end - origin))
+    members = chart.members[:SERIES_SHOWN]
+    lines = []
+    for n, name in zip(members, chart.names, strict=False):
+        ts, low, high = found[n].view(start, end, POINTS // (2 * len(members)))
+        # Where a pixel holds several samples, both ends of them are drawn.
+        at = np.repeat((ts - origin) / time.divisor, 2)
+        lines.append(Curve(name, at.tolist(), (np.column_stack((low, high)).ravel() * chart.factor).tolist()))
+    unit = "as recorded" if chart.scale is None else chart.scale.unit or "number"
+    return curves(chart.title, lines, f"{time.unit} since the start", unit, 260, chart.scale)

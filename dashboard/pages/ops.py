@@ -9,7 +9,6 @@ from dash import html
 
 from profsuite.analyzers.ops import OpRow
 from profsuite.dashboard.components import (
-    figure,
     histogram_cell,
     histogram_column,
     link_column,
@@ -20,6 +19,7 @@ from profsuite.dashboard.components import (
     table,
 )
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.places import placed
 from profsuite.exporters.figures.work import op_figure
 from profsuite.exporters.sections.roofline import shapes
 from profsuite.exporters.units import duration
@@ -37,7 +37,7 @@ def ops(view: View) -> Any:
     return html.Div(
         [
             section("Ops", table("ops", COLUMNS, _rows(view, rows), EMPTY), *notes, about="ops"),
-            figure(op_figure(view.report), EMPTY, about="ops"),
+            placed(op_figure(view.report), EMPTY, "ops", view.origin_ns, about="ops"),
             section(
                 "Ops by input shapes",
                 table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any, Final
 
 from dash import dcc, html, no_update
@@ -12,7 +11,7 @@ from profsuite.dashboard.background import Background
 from profsuite.dashboard.components import figure, note, section
 from profsuite.dashboard.pages.first_look import NO_DEVICE, NO_STEPS, TIME, first_look, numbers, of_job
 from profsuite.dashboard.pages.view import View, address
-from profsuite.dashboard.store import Session
+from profsuite.dashboard.places import placed
 from profsuite.exporters.document import Advice
 from profsuite.exporters.figures.memory import main_memory_figure
 from profsuite.exporters.figures.ranks import rank_figure
@@ -37,7 +36,8 @@ def overview(view: View) -> Any:
     report = view.report
     doc = document(report)
     advice = doc.advice or ()
-    origin = view.origin_ns if view.session.trace.num_rows("slice") else None
+    origin = view.origin_ns
+    first = origin if view.session.trace.num_rows("slice") else None
     return html.Div(
         [
             *of_job(view, note(f"What the {len(view.ranks)} ranks say together follows when they are read.")),
@@ -47,11 +47,9 @@ def overview(view: View) -> Any:
             html.Div(
                 [
                     _devices(view),
-                    figure(step_figure(report), NO_STEPS, about="steps"),
-                    figure(
-                        over_time_figure(report, origin, SPARK), NO_DEVICE, about="over-time", id=TIMED | {"of": "time"}
-                    ),
-                    figure(main_memory_figure(report.memory, origin, SPARK), NO_MEMORY, about="memory"),
+                    placed(step_figure(report), NO_STEPS, "steps", origin, about="steps"),
+                    placed(over_time_figure(report, first, SPARK), NO_DEVICE, "time", origin, about="over-time"),
+                    figure(main_memory_figure(report.memory, first, SPARK), NO_MEMORY, about="memory"),
                 ],
                 className="charts",
             ),
@@ -92,10 +90,6 @@ def overview(view: View) -> Any:
     )
 
 
-TIMED: Final = {"kind": "timed"}
-"""Id of figures over the recording's time: a click leads to that place in the timeline."""
-
-
 def _devices(view: View) -> Any:
     """How each device spent its time; of a job each rank's, once they are read."""
     if len(view.ranks) < 2:
@@ -129,16 +123,6 @@ def ranks(work: Background[JobReport]) -> Any:
     if work.state == "loading":
         return note(f"Reading the ranks of the job: {work.done} of {work.total or '?'}")
     return note(f"The ranks cannot be shown together: {work.error or 'the reading was given up.'}")
-
-
-def place(session: Session, at_ms: float) -> tuple[int, int] | None:
-    """The stretch of the figure over time that a time (ms since the start) is in, ns since the start."""
-    device = max(session.report.breakdown or (), key=lambda each: each.shares.busy_ns, default=None)
-    if device is None or device.over_time is None:
-        return None
-    origin, edges = session.pyramid.start_ns, device.over_time.edges_ns
-    n = min(max(bisect_right(edges, origin + round(at_ms * 1e6)) - 1, 0), len(edges) - 2)
-    return edges[n] - origin, edges[n + 1] - origin
 
 
 def _finding(view: View, number: int, advice: Advice) -> Any:

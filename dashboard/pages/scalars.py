@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +13,12 @@ from dash import html
 from profsuite.dashboard.components import figure, name_column, note, number, section, table
 from profsuite.dashboard.event_files import Scalar, Scalars, read_scalars
 from profsuite.dashboard.pages.view import View
+from profsuite.dashboard.quantities import Chart, Measured, charts
+from profsuite.exporters.figures.figure import Figure
 from profsuite.exporters.figures.plots import Curve, curves
 
 FIGURES_SHOWN: Final = 24
+SERIES_SHOWN: Final = 12
 POINTS: Final = 2_000
 """Of a curve; of more, the lowest and highest of each stretch are drawn."""
 
@@ -26,13 +29,7 @@ def scalars(view: View) -> list[Any]:
     if not paths:
         return []
     read = _read(tuple((path, state.st_size, state.st_mtime_ns) for path in paths if (state := path.stat())))
-    groups: dict[str, list[Scalar]] = defaultdict(list)
-    for scalar in read.found:
-        groups[scalar.tag.rpartition("/")[0] or scalar.tag].append(scalar)
-    charts = [
-        figure(curves(name, [_curve(each) for each in members[:12]], "step", "as logged", 260), "")
-        for name, members in list(groups.items())[:FIGURES_SHOWN]
-    ]
+    shown = charts([_measured(each) for each in read.found], units_known=False)[:FIGURES_SHOWN]
     rows = [
         {
             "tag": each.tag,
@@ -55,7 +52,7 @@ def scalars(view: View) -> list[Any]:
             "Scalars logged beside the trace",
             note("From " + ", ".join(path.name for path in paths) + ", in the units that they were logged in."),
             *(note(fault) for fault in read.faults),
-            html.Div(charts, className="charts"),
+            html.Div([figure(_figure(chart, read.found), "") for chart in shown], className="charts"),
             table("scalars", columns, rows, empty),
         )
     ]
@@ -67,10 +64,20 @@ def _read(files: tuple[tuple[Path, int, int], ...]) -> Scalars:
     return read_scalars([path for path, _, _ in files])
 
 
-def _curve(scalar: Scalar) -> Curve:
+def _curve(scalar: Scalar, name: str) -> Curve:
     step, value = np.array(scalar.step, float), np.array(scalar.value)
     if len(step) > POINTS:
         bounds = np.linspace(0, len(step), POINTS // 2 + 1).astype(int)[:-1]
         step = np.repeat(step[bounds], 2)
         value = np.column_stack((np.minimum.reduceat(value, bounds), np.maximum.reduceat(value, bounds))).ravel()
-    return Curve(scalar.tag.rpartition("/")[2], step.tolist(), value.tolist(), steps=False)
+    return Curve(name, step.tolist(), value.tolist(), steps=False)
+
+
+def _measured(scalar: Scalar) -> Measured:
+    group, _, name = scalar.tag.rpartition("/")
+    return Measured(group or scalar.tag, name, max(map(abs, scalar.value)))
+
+
+def _figure(chart: Chart, found: Sequence[Scalar]) -> Figure:
+    shown = list(zip(chart.members, chart.names, strict=True))[:SERIES_SHOWN]
+    return curves(chart.title, [_curve(found[n], name) for n, name in shown], "step", "as logged", 260)

@@ -7,6 +7,9 @@ from profsuite.analyzers.diff.report import DiffReport
 from profsuite.exporters.diff.document import part_label
 from profsuite.exporters.figures.figure import BLUE, GREEN, ORANGE, Figure, bars_across
 
+MS = 1e6
+"""Nanoseconds of one."""
+
 
 def parts_figure(report: DiffReport) -> Figure | None:
     """The parts of a step (or window) of the first device, before and after; of the host where there is no device."""
@@ -20,11 +23,10 @@ def parts_figure(report: DiffReport) -> Figure | None:
     if not rows:
         return None
     columns = (
-        ("before", BLUE, [p.time.before_ms_per_step or 0.0 for p in rows]),
-        ("after", ORANGE, [p.time.after_ms_per_step or 0.0 for p in rows]),
+        ("before", BLUE, [(p.time.before_ms_per_step or 0.0) * MS for p in rows]),
+        ("after", ORANGE, [(p.time.after_ms_per_step or 0.0) * MS for p in rows]),
     )
-    unit = "ms per step" if report.per == "step" else "ms"
-    return bars_across(title, [part_label(p.part) for p in rows], columns, unit)
+    return bars_across(title, [part_label(p.part) for p in rows], columns, _per(report))
 
 
 def change_figure(report: DiffReport, most: int = 12) -> Figure | None:
@@ -34,10 +36,13 @@ def change_figure(report: DiffReport, most: int = 12) -> Figure | None:
     known = sorted(((n, c) for n, c in changes if c), key=lambda each: -abs(each[1]))[:most]
     if not known:
         return None
-    unit = "ms per step" if report.per == "step" else "ms"
     columns = (
-        ("slower", ORANGE, [max(change, 0.0) for _, change in known]),
-        ("faster", GREEN, [min(change, 0.0) for _, change in known]),
+        ("slower", ORANGE, [max(change, 0.0) * MS for _, change in known]),
+        ("faster", GREEN, [min(change, 0.0) * MS for _, change in known]),
     )
-    made = bars_across("The ops that changed most", [name for name, _ in known], columns, unit)
+    made = bars_across("The ops that changed most", [name for name, _ in known], columns, _per(report))
     return Figure(made.title, made.data, made.layout | {"barmode": "relative"}, 120 + 24 * len(known))
+
+
+def _per(report: DiffReport) -> str:
+    return " per step" if report.per == "step" else ""

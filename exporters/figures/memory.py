@@ -15,11 +15,15 @@ from profsuite.exporters.figures.figure import (
     SKY,
     YELLOW,
     Figure,
+    axis,
+    hover,
     labels,
+    names_down,
     text,
 )
 from profsuite.exporters.figures.plots import areas
 from profsuite.exporters.sections.memory import device_name
+from profsuite.exporters.units import duration, size, size_scale, time_scale
 
 COLORS: Final = {
     "parameter": BLUE,
@@ -32,8 +36,8 @@ COLORS: Final = {
     "unknown": GREY,
 }
 """Of the categories, the same everywhere."""
-MB: Final = 1e6
-UNITS: Final = ((1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+LINE: Final = 32
+"""What a line of a legend takes, with the room around it, pixels."""
 
 
 def memory_figure(device: DeviceMemory, origin_ns: int | None = None, height: int = 320) -> Figure | None:
@@ -49,17 +53,19 @@ def memory_figure(device: DeviceMemory, origin_ns: int | None = None, height: in
         return None
     if by_time:
         origin = (points[0].ts_ns or 0) if origin_ns is None else origin_ns
-        x, axis = [((point.ts_ns or 0) - origin) / 1e6 for point in points], "ms since the start"
+        since = [(point.ts_ns or 0) - origin for point in points]
+        time = time_scale(since)
+        x, x_title = time.all(since), f"{time.unit} since the start"
     else:
-        x, axis = [float(point.entry or 0) for point in points], "entry of the history"
-    # What is left is a byte or nothing.
-    highest = max(point.allocated_bytes for point in points)
-    scale, unit = next(((scale, unit) for scale, unit in UNITS if highest >= scale), UNITS[-1])
+        x, x_title = [float(point.entry or 0) for point in points], "entry of the history"
+    scale = size_scale(max(point.allocated_bytes, point.reserved_bytes or 0) for point in points)
     parts = [
-        (curve.category.replace("_", " "), COLORS.get(curve.category, GREY), [held / scale for held in curve.bytes])
+        (curve.category.replace("_", " "), COLORS.get(curve.category, GREY), scale.all(curve.bytes))
         for curve in device.over_time or ()
-    ] or [("allocated", SKY, [point.allocated_bytes / scale for point in points])]
-    made = areas(f"Memory of {device_name(device) or 'the device'} over time", x, parts, (axis, unit), height)
+    ] or [("allocated", SKY, scale.all(point.allocated_bytes for point in points))]
+    # The legend of many categories takes lines of its own.
+    height += LINE * (len(parts) // 3)
+    made = areas(f"Memory of {device_name(device) or 'the device'} over time", x, parts, x_title, scale, height)
     if all(point.reserved_bytes is None for point in points):
         return made
     reserved: dict[str, Any] = {
@@ -67,9 +73,9 @@ def memory_figure(device: DeviceMemory, origin_ns: int | None = None, height: in
         "mode": "lines",
         "name": "reserved",
         "x": x,
-        "y": [None if point.reserved_bytes is None else point.reserved_bytes / scale for point in points],
+        "y": [None if point.reserved_bytes is None else scale.of(point.reserved_bytes) for point in points],
         "line": {"shape": "hv", "color": RED, "width": 1.5, "dash": "dot"},
-        "hovertemplate": f"reserved: %{{y:,.6~f}} {unit}<extra></extra>",
+        "hovertemplate": f"reserved: {hover('y', scale)}<extra></extra>",
     }
     return Figure(made.title, (*made.data, reserved), made.layout, made.height)
 
@@ -90,7 +96,8 @@ def lifetime_figure(device: DeviceMemory, origin_ns: int | None = None, most: in
         return None
     origin = stamps[0] if origin_ns is None else origin_ns
     spans = [(one.start_ns or stamps[0], one.end_ns or max(stamps[-1], one.start_ns or 0)) for one in shown]
-    names = labels([f"{one.bytes / MB:,.1f} MB {one.name or one.op or one.frame or one.category}" for one in shown])
+    scale = time_scale(edge - origin for span in spans for edge in span)
+    names = labels([f"{size(one.bytes)} {one.name or one.op or one.frame or one.category}" for one in shown])
     data = []
     for category in dict.fromkeys(one.category for one in shown):
         mine = [n for n, one in enumerate(shown) if one.category == category]
@@ -100,13 +107,12 @@ def lifetime_figure(device: DeviceMemory, origin_ns: int | None = None, most: in
                 "orientation": "h",
                 "name": text(category.replace("_", " ")),
                 "y": [names[n] for n in mine],
-                "base": [(spans[n][0] - origin) / 1e6 for n in mine],
-                "x": [(spans[n][1] - spans[n][0]) / 1e6 for n in mine],
+                "base": [scale.of(spans[n][0] - origin) for n in mine],
+                "x": [scale.of(spans[n][1] - spans[n][0]) for n in mine],
                 "customdata": [names[n] for n in mine],
                 "marker": {"color": COLORS.get(category, GREY)},
                 "hovertext": [
-                    f"{names[n]}<br>from {(spans[n][0] - origin) / 1e6:,.3f} ms for "
-                    f"{(spans[n][1] - spans[n][0]) / 1e6:,.3f} ms"
+                    f"{names[n]}<br>from {duration(spans[n][0] - origin)} for {duration(spans[n][1] - spans[n][0])}"
                     for n in mine
                 ],
                 "hoverinfo": "text",
@@ -114,13 +120,8 @@ def lifetime_figure(device: DeviceMemory, origin_ns: int | None = None, most: in
         )
     layout = {
         "barmode": "overlay",
-        "xaxis": {"title": {"text": "ms since the start"}},
-        "yaxis": {
-            "autorange": "reversed",
-            "automargin": True,
-            "categoryorder": "array",
-            "categoryarray": names,
-        },
+        "xaxis": axis(f"{scale.unit} since the start"),
+        "yaxis": names_down(categoryorder="array", categoryarray=names),
         "showlegend": True,
     }
     return Figure("Lifetimes of the largest allocations at the peak", tuple(data), layout, height=120 + 22 * len(names))
@@ -131,15 +132,13 @@ def segment_figure(device: DeviceMemory) -> Figure | None:
     state = device.fragmentation
     if state is None or not state.segments:
         return None
-    names = [f"{segment.address:#x}" for segment in state.segments]
+    segments = state.segments
+    names = [f"{segment.address:#x}" for segment in segments]
+    scale = size_scale(segment.total_bytes for segment in segments)
     columns = (
-        ("in use", BLUE, [(segment.total_bytes - segment.free_bytes) / MB for segment in state.segments]),
-        ("free, the largest block", SKY, [segment.largest_free_bytes / MB for segment in state.segments]),
-        (
-            "free, in other blocks",
-            ORANGE,
-            [(segment.free_bytes - segment.largest_free_bytes) / MB for segment in state.segments],
-        ),
+        ("in use", BLUE, [segment.total_bytes - segment.free_bytes for segment in segments]),
+        ("free, the largest block", SKY, [segment.largest_free_bytes for segment in segments]),
+        ("free, in other blocks", ORANGE, [segment.free_bytes - segment.largest_free_bytes for segment in segments]),
     )
     data = tuple(
         {
@@ -147,16 +146,16 @@ def segment_figure(device: DeviceMemory) -> Figure | None:
             "orientation": "h",
             "name": label,
             "y": names,
-            "x": values,
+            "x": scale.all(values),
             "marker": {"color": color},
-            "hovertemplate": f"%{{y}}<br>{label}: %{{x:,.6~f}} MB<extra></extra>",
+            "hovertemplate": f"%{{y}}<br>{label}: {hover('x', scale)}<extra></extra>",
         }
         for label, color, values in columns
     )
     layout = {
         "barmode": "stack",
-        "xaxis": {"title": {"text": "MB"}, "rangemode": "tozero"},
-        "yaxis": {"autorange": "reversed", "automargin": True, "type": "category"},
+        "xaxis": axis(scale.unit, rangemode="tozero"),
+        "yaxis": names_down(type="category"),
         "showlegend": True,
     }
     return Figure("Segments with most free memory", data, layout, height=140 + 22 * len(names))

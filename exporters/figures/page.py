@@ -34,16 +34,18 @@ window.figureTable = (data, layout) => {
   const across = data[0].orientation === "h", along = across ? "y" : "x", value = across ? "x" : "y";
   const rows = () => {
     if (data[0].type === "heatmap") {
-      const {x, y, z} = data[0];
-      return [[`${title("yaxis")} \\\\ ${title("xaxis")}`, ...x], ...z.map((row, i) => [y[i], ...row])];
+      const {x, y, z, colorbar} = data[0];
+      const corner = `${title("yaxis")} \\\\ ${title("xaxis")} (values in ${colorbar.title.text})`;
+      return [[corner, ...x], ...z.map((row, i) => [y[i], ...row])];
     }
     if (data.some(trace => trace.base)) {
-      return [["series", "name", `from, ${title("xaxis")}`, "length"], ...data.flatMap(trace =>
+      const [time] = title("xaxis").split(" ");
+      return [["series", "name", `from, ${title("xaxis")}`, `length (${time})`], ...data.flatMap(trace =>
         Array.from(trace.y, (name, i) => [trace.name, trace.customdata?.[i] ?? name, trace.base[i], trace.x[i]]))];
     }
     if (data[0].type === "bar") {
       const names = data[0].customdata ?? data[0][along];
-      return [["", ...data.map(trace => trace.name)],
+      return [["", ...data.map(trace => `${trace.name} (${title(`${value}axis`)})`)],
         ...Array.from(names, (name, i) => [name, ...data.map(trace => trace[value][i])])];
     }
     const named = data.some(trace => trace.customdata);
@@ -69,7 +71,7 @@ for (const place of document.querySelectorAll("div.plot")) {{
   const axis = {{gridcolor: line, zerolinecolor: line}};
   const layout = {{font: {{color: ink, family: "system-ui, sans-serif", size: 13}}, paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)", margin: {{l: 60, r: 20, t: 30, b: 50}},
-    legend: {{orientation: "h", x: 0, y: 1, yanchor: "bottom"}},
+    legend: {{orientation: "h", x: 0, y: 1, yanchor: "bottom", traceorder: "normal"}},
     ...figure.layout, xaxis: {{...axis, ...figure.layout.xaxis}}, yaxis: {{...axis, ...figure.layout.yaxis}}}};
   const save = (format, plot) => Plotly.downloadImage(plot,
     {{format, filename: "figure", width: plot.clientWidth, height: plot.clientHeight}});

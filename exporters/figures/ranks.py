@@ -10,6 +10,7 @@ from profsuite.analyzers.job.report import JobReport
 from profsuite.exporters.figures.figure import Figure
 from profsuite.exporters.figures.plots import Points, matrix, points
 from profsuite.exporters.figures.time import stacked
+from profsuite.exporters.units import PERCENT, size, time_scale
 
 ROWS: Final = 64
 """Ranks of a picture; of more, neighbours share a row."""
@@ -36,16 +37,17 @@ def over_time_figures(job: JobReport) -> tuple[Figure, ...]:
         return ()
     edges = np.array(found.edges_ns, np.int64)
     lengths = np.diff(edges)
-    middle = ((edges[:-1] + edges[1:]) / 2e6).tolist()
+    scale = time_scale(found.edges_ns)
+    middle = ((edges[:-1] + edges[1:]) / (2 * scale.divisor)).tolist()
     made = []
     for title, rows in (("In collectives", found.comm_ns), ("Waiting in collectives for a later rank", found.wait_ns)):
         names, sums, counts = _folded(found.ranks, np.array(rows, np.int64))
         share = 100 * sums / (counts[:, None] * lengths[None, :])
         if share.any():
             values = [[round(cell, 3) for cell in row] for row in share.tolist()]
-            axes = ("rank", "ms since the first collective")
+            axes = ("rank", f"{scale.unit} since the first collective")
             height = max(240, 140 + 20 * len(names))
-            made.append(matrix(f"{title}, by rank and time", (names, middle), values, "%", axes, height))
+            made.append(matrix(f"{title}, by rank and time", (names, middle), values, PERCENT, axes, height))
     return tuple(made)
 
 
@@ -72,8 +74,9 @@ def waiting_figure(job: JobReport) -> Figure | None:
         shown = np.sort(np.argsort(waits.sum(axis=0) + waits.sum(axis=1))[-ROWS:])
         title += f", the {ROWS} ranks of {len(waits)} with most"
     names = [str(job.ranks[n].rank) for n in shown.tolist()]
-    values = (waits[np.ix_(shown, shown)] / 1e6).tolist()
-    return matrix(title, (names, names), values, "ms", ("for rank", "rank"))
+    among = waits[np.ix_(shown, shown)]
+    scale = time_scale([int(among.max())])
+    return matrix(title, (names, names), (among / scale.divisor).tolist(), scale, ("for rank", "rank"))
 
 
 def bandwidth_figure(job: JobReport) -> Figure | None:
@@ -81,10 +84,13 @@ def bandwidth_figure(job: JobReport) -> Figure | None:
     kinds: dict[str, list[tuple[float, float, str]]] = {}
     for row in job.collectives:
         if row.num_bytes and row.bus_gb_per_s:
-            mean = row.num_bytes / row.count / 1e6
-            label = f"{row.kind}, {row.count:,} of {mean:,.3f} MB" + (f", {row.group}" if row.group else "")
+            mean = row.num_bytes / row.count
+            label = f"{row.kind}, {row.count:,} of {size(mean)}" + (f", {row.group}" if row.group else "")
             kinds.setdefault(row.kind, []).append((mean, row.bus_gb_per_s, label))
     if not kinds:
         return None
     found = [Points(kind, *map(list, zip(*rows, strict=True))) for kind, rows in kinds.items()]
-    return points("Bus bandwidth by mean size", found, "MB a collective", "GB/s")
+    made = points("Bus bandwidth by mean size", found, "B a collective", "GB/s")
+    # Sizes differ by powers of ten: each tick has its prefix.
+    made.layout["xaxis"] |= {"exponentformat": "SI", "ticksuffix": "B"}
+    return made

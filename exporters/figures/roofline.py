@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from profsuite.analyzers.report import Report
 from profsuite.analyzers.roofline import Roofline, RooflineOp
-from profsuite.exporters.figures.figure import BLUE, GREEN, GREY, ORANGE, Figure, text
+from profsuite.exporters.figures.figure import BLUE, GREEN, GREY, ORANGE, Figure, axis, text
+from profsuite.exporters.units import duration
 
 KINDS: Final = {
     "compute": ("bound by arithmetic", ORANGE, "circle"),
@@ -53,8 +54,8 @@ def roofline_figure(report: Report) -> Figure | None:
                 }
             )
     layout = {
-        "xaxis": {"title": {"text": "FLOP/B"}, "type": "log", "dtick": 1, "exponentformat": "power"},
-        "yaxis": {"title": {"text": "FLOP/s"}, "type": "log", "dtick": 1, "exponentformat": "power"},
+        "xaxis": axis("FLOP/B", type="log", dtick=1, exponentformat="power"),
+        "yaxis": axis("FLOP/s", type="log", dtick=1, exponentformat="power"),
         "showlegend": True,
     }
     return Figure("Roofline: ops by shapes, area by GPU time", tuple(data), layout, height=420)
@@ -67,7 +68,7 @@ def _rate(op: RooflineOp) -> float:
 def _words(op: RooflineOp) -> str:
     share = op.attained.pct_of_roofline
     reached = "" if share is None else f", {share:,.1f} % of the roofline"
-    return f"{text(op.name)} {text(op.input_dims, 60)}<br>{(op.device_ns or 0) / 1e6:,.3f} ms{reached}"
+    return f"{text(op.name)} {text(op.input_dims, 60)}<br>{duration(op.device_ns or 0)}{reached}"
 
 
 def _roofs(found: Roofline, ops: list[RooflineOp]) -> list[dict[str, Any]]:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from profsuite.analyzers.breakdown import TimeShares
 from profsuite.analyzers.report import Report
-from profsuite.exporters.figures.figure import BLUE, GREY, ORANGE, PURPLE, Figure, bars_across, ms, text
+from profsuite.exporters.figures.figure import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    Figure,
+    Place,
+    axis,
+    bars_across,
+    hover,
+    names_along,
+    text,
+)
 from profsuite.exporters.figures.plots import areas
 from profsuite.exporters.sections.words import CAUSES, DEVICE_PARTS
+from profsuite.exporters.units import PERCENT, time_scale
 
 STEPS_SHOWN = 500
 
@@ -18,19 +33,60 @@ PART_COLORS = {"compute_ns": BLUE, "exposed_comm_ns": ORANGE, "exposed_memcpy_ns
 
 
 def step_figure(report: Report) -> Figure | None:
-    """Each step's time on the device that is busy longest, by part; null without steps."""
+    """Each step's time on the device that is busy longest, by part; on the host where no device works; null without."""
     devices = [device for device in report.breakdown or () if device.steps]
     if not devices:
-        return None
+        return _host_step_figure(report)
     device = max(devices, key=lambda d: d.shares.busy_ns)
     steps = device.steps
     name = "the device" if device.device is None else f"device {device.device}"
     title = f"Time of {name} by step"
-    if len(steps) > STEPS_SHOWN:
-        longest = sorted(range(len(steps)), key=lambda n: -steps[n].shares.window_ns)[:STEPS_SHOWN]
-        steps = tuple(steps[n] for n in sorted(longest))
-        title += f" (the longest {STEPS_SHOWN} of {len(device.steps):,})"
-    return stacked(title, [str(step.number) for step in steps], [step.shares for step in steps], "step")
+    shown = _longest([step.shares.window_ns for step in steps])
+    if len(shown) < len(steps):
+        title += f" (the longest {len(shown)} of {len(steps):,})"
+    steps = tuple(steps[n] for n in shown)
+    places = [(step.start_ns, step.start_ns + step.shares.window_ns) for step in steps]
+    return stacked(title, [str(step.number) for step in steps], [step.shares for step in steps], "step", places)
+
+
+def _host_step_figure(report: Report) -> Figure | None:
+    """How long each step took on the host, with the outliers and those that the recording cuts in colours of theirs."""
+    steps = () if report.steps is None else report.steps.steps
+    if not steps:
+        return None
+    shown = _longest([step.dur_ns for step in steps])
+    title = "Time of each step on the host; no device's work was recorded in them"
+    if len(shown) < len(steps):
+        title += f" (the longest {len(shown)} of {len(steps):,})"
+    steps = tuple(steps[n] for n in shown)
+    scale = time_scale(step.dur_ns for step in steps)
+    kinds = ["cut" if step.excluded is not None else "out" if step.outlier else "in line" for step in steps]
+    names = {"in line": ("step", SKY), "out": ("outlier", RED), "cut": ("cut by the recording", GREY)}
+    data = tuple(
+        {
+            "type": "bar",
+            "name": label,
+            "x": [str(step.number) for step in steps],
+            "y": [scale.of(step.dur_ns) if of == kind else None for step, of in zip(steps, kinds, strict=True)],
+            "marker": {"color": color},
+            "hovertemplate": f"step %{{x}}<br>{label}: {hover('y', scale)}<extra></extra>",
+        }
+        for kind, (label, color) in names.items()
+        if kind in kinds
+    )
+    layout = {
+        "barmode": "stack",
+        "bargap": _gap(len(steps)),
+        "xaxis": names_along("step"),
+        "yaxis": axis(scale.unit, rangemode="tozero"),
+        "showlegend": len(data) > 1,
+    }
+    return Figure(title, data, layout, places=tuple((step.start_ns, step.start_ns + step.dur_ns) for step in steps))
+
+
+def _longest(lengths: Sequence[int]) -> list[int]:
+    """Which of the steps are drawn, in their order."""
+    return sorted(sorted(range(len(lengths)), key=lambda n: -lengths[n])[:STEPS_SHOWN])
 
 
 def over_time_figure(report: Report, origin_ns: int | None = None, height: int = 300) -> Figure | None:
@@ -53,8 +109,12 @@ def over_time_figure(report: Report, origin_ns: int | None = None, height: int =
             # A part holds until the next stretch: the last needs an end.
             parts.append((label, PART_COLORS[part], [*shares, shares[-1]]))
     name = "the device" if device.device is None else f"device {device.device}"
-    x = [(edge - origin) / 1e6 for edge in edges]
-    made = areas(f"Utilisation of {name} over time", x, parts, ("ms since the start", "%"), height)
+    since = [edge - origin for edge in edges]
+    scale = time_scale(since)
+    # A point is the begin of its stretch, the last one the end of the last.
+    places = [*pairwise(edges), (edges[-2], edges[-1])]
+    title, x_title = f"Utilisation of {name} over time", f"{scale.unit} since the start"
+    made = areas(title, scale.all(since), parts, x_title, PERCENT, height, places)
     made.layout["yaxis"] |= {"range": [0, 100]}
     return made
 
@@ -82,15 +142,18 @@ def idle_figure(report: Report) -> Figure | None:
         for cause in idle.causes:
             totals[cause.cause] = totals.get(cause.cause, 0) + cause.total_ns
     order = sorted(totals, key=lambda cause: -totals[cause])
-    values = [ms(totals[cause]) for cause in order]
+    values = [totals[cause] for cause in order]
     return bars_across("Why the GPU was idle", [CAUSES[cause] for cause in order], [("idle", GREY, values)])
 
 
-def stacked(title: str, names: list[str], shares: list[TimeShares], axis: str) -> Figure:
-    """Windows by part, one bar each; ``axis`` says what a bar is."""
+def stacked(
+    title: str, names: list[str], shares: list[TimeShares], what: str, places: Iterable[Place | None] = ()
+) -> Figure:
+    """Windows by part, one bar each; ``what`` says what a bar is, ``places`` where, as in ``Figure``."""
     data: list[dict[str, Any]] = []
+    scale = time_scale(share.window_ns for share in shares)
     for part, label in DEVICE_PARTS.items():
-        values = [ms(getattr(share, part)) for share in shares]
+        values = scale.all(getattr(share, part) for share in shares)
         if any(values):
             data.append(
                 {
@@ -99,13 +162,19 @@ def stacked(title: str, names: list[str], shares: list[TimeShares], axis: str) -
                     "x": [text(name) for name in names],
                     "y": values,
                     "marker": {"color": PART_COLORS[part]},
-                    "hovertemplate": f"{axis} %{{x}}<br>{text(label)}: %{{y:,.6~f}} ms<extra></extra>",
+                    "hovertemplate": f"{what} %{{x}}<br>{text(label)}: {hover('y', scale)}<extra></extra>",
                 }
             )
     layout = {
         "barmode": "stack",
-        "xaxis": {"title": {"text": axis}, "type": "category"},
-        "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"},
+        "bargap": _gap(len(names)),
+        "xaxis": names_along(what),
+        "yaxis": axis(scale.unit, rangemode="tozero"),
         "showlegend": True,
     }
-    return Figure(title, tuple(data), layout)
+    return Figure(title, tuple(data), layout, places=tuple(places))
+
+
+def _gap(count: int) -> float:
+    """The gap between bars by their width with it: a few bars are not as wide as the figure."""
+    return max(0.15, 1 - 0.14 * count)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from profsuite.analyzers.report import Report
-from profsuite.exporters.figures.figure import BLUE, GREEN, ORANGE, SKY, Figure, bars_across, ms
+from profsuite.exporters.figures.figure import BLUE, GREEN, ORANGE, SKY, Figure, bars_across
 from profsuite.exporters.sections.whatif import LEAST_SHARE, PATH_CAUSES
+
+BARS: Final = 25
+"""Of a figure, so that it can be seen at once; the tables have the rest."""
 
 
 def path_figure(report: Report) -> Figure | None:
@@ -13,7 +18,7 @@ def path_figure(report: Report) -> Figure | None:
         return None
     parts = [part for part in report.whatif.path.parts if (part.path_pct or 0) >= LEAST_SHARE]
     names = [PATH_CAUSES[part.cause] for part in parts]
-    return bars_across("The critical path", names, [("on the path", ORANGE, [ms(part.total_ns) for part in parts])])
+    return bars_across("The critical path", names, [("on the path", ORANGE, [part.total_ns for part in parts])])
 
 
 def saving_figure(report: Report) -> Figure | None:
@@ -24,24 +29,25 @@ def saving_figure(report: Report) -> Figure | None:
     found = [s for s in report.whatif.scenarios if s.saving_ns * 100 >= LEAST_SHARE * length]
     if not found:
         return None
-    values = [ms(scenario.saving_ns) for scenario in found]
+    values = [scenario.saving_ns for scenario in found]
     return bars_across("What would be saved, by replay", [s.name for s in found], [("saved", GREEN, values)])
 
 
 def op_figure(report: Report) -> Figure | None:
-    """The ops that take most time, on the host and on the device; null without ops."""
+    """The ops that take most time, on the host and on the device, each with its longest call; null without ops."""
     if report.ops is None or not report.ops.rows:
         return None
-    rows = report.ops.rows
-    columns = [("host self", SKY, [ms(op.host_self_ns) for op in rows])]
+    rows = report.ops.rows[:BARS]
+    columns = [("host self", SKY, [op.host_self_ns for op in rows])]
     if any(op.device_self_ns for op in rows):
-        columns.insert(0, ("GPU self", BLUE, [ms(op.device_self_ns) for op in rows]))
-    return bars_across("Top ops", [op.name for op in rows], columns)
+        columns.insert(0, ("GPU self", BLUE, [op.device_self_ns for op in rows]))
+    return bars_across("Top ops", [op.name for op in rows], columns, places=[op.longest_slice_id for op in rows])
 
 
 def kernel_figure(report: Report) -> Figure | None:
-    """The kernels that take most time; null without kernels."""
+    """The kernels that take most time, each with its longest run; null without kernels."""
     if report.kernels is None or not report.kernels.rows:
         return None
-    rows = report.kernels.rows
-    return bars_across("Top kernels", [row.name for row in rows], [("time", BLUE, [ms(row.total_ns) for row in rows])])
+    rows = report.kernels.rows[:BARS]
+    columns = [("time", BLUE, [row.total_ns for row in rows])]
+    return bars_across("Top kernels", [row.name for row in rows], columns, places=[r.longest_slice_id for r in rows])

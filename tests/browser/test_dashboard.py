@@ -177,6 +177,11 @@ def test_a_run_of_the_collector(page, tmp_path, files):
             assert page.locator("#content").inner_text().strip(), each
             if each == "memory":
                 assert "peak allocated" in page.locator("#content").inner_text()
+            if each == "metrics":
+                titles = page.locator("figcaption").evaluate_all("all => all.map(each => each.firstChild.textContent)")
+                assert "CPU: threads" in titles
+                assert any(re.fullmatch(r"host memory.*rss.* \([MG]B\)", title) for title in titles), titles
+                assert not {"CPU", "host memory"} & set(titles)  # what is drawn has its unit
             if each == "live":
                 assert "4" in page.locator("#live-now .facts-table tr", has_text="steps recorded").inner_text()
     finally:

@@ -38,6 +38,7 @@ H100, DLRM, COMPILED = "h100_qwen_0_5b.json.gz", "worker0.pt.trace.json.gz", "mi
 V100, SNAPSHOT = "v100_resnet50_workers{}.json.gz", "snapshot_npu_expandable.pkl"
 FILES = (H100, "dlrm_8ranks", COMPILED, V100.format(0), V100.format(4), SNAPSHOT, "memory_timeline.raw.gz")
 CPU = "cpu_train_slow_input.json.gz"
+UNIT = r"\b(s|ms|µs|ns|[TGMk]?B|FLOP/s)\b|%"
 
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here: ../shared/traces")
 
@@ -153,7 +154,7 @@ def test_utilisation_and_memory_on_the_overview(page, board):
     memory = report.memory.main
     stacked = [each for each in data_of(page, "Memory of CUDA 0 over time") if each["stackgroup"]]
     sums = [sum(column) for column in zip(*(each["y"] for each in stacked), strict=True)]
-    assert sums == pytest.approx([point.allocated_bytes / 1e6 for point in memory.timeline])
+    assert sums == pytest.approx([point.allocated_bytes / 1e9 for point in memory.timeline])
     assert stacked[0]["x"] == [(point.ts_ns - start) / 1e6 for point in memory.timeline]
     numbers = page.locator(".numbers").inner_text()
     assert percent(device.shares.busy_pct) in numbers
@@ -175,6 +176,47 @@ def test_a_click_on_the_utilisation_leads_to_that_time(page, board):
     edges = report_of(H100).breakdown[0].over_time.edges_ns
     assert (start + origin, end + origin) in set(pairwise(edges))
     assert 0.5 < (start + origin - edges[0]) / (edges[-1] - edges[0]) < 0.7
+
+
+def click_bar(page, title, n):
+    """Click on the n-th bar of the first kind in a figure."""
+    bar = page.locator("figure.chart", has_text=title).locator(".barlayer .trace").first.locator(".point path").nth(n)
+    bar.evaluate("bar => bar.scrollIntoView({block: 'center'})")  # not below the menu
+    box = bar.bounding_box()
+    place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*place)
+    page.wait_for_timeout(300)
+    page.mouse.click(*place)
+    page.wait_for_selector(".timeline[data-drawn]", timeout=30_000)
+
+
+def test_a_click_on_a_step_leads_to_it(page, board):
+    board.open(page, V100.format(0))
+    click_bar(page, "Time of device 0 by step", 2)
+    start, end = (int(re.search(rf"{name}=(-?\d+)", page.url)[1]) for name in ("start", "end"))
+    origin = build(trace_of(V100.format(0))).start_ns
+    step = report_of(V100.format(0)).breakdown[0].steps[2]
+    assert (start + origin, end - start) == (step.start_ns, step.shares.window_ns)
+
+
+@pytest.mark.parametrize(("which", "title"), [("kernels", "Top kernels"), ("ops", "Top ops")])
+def test_a_click_on_a_bar_leads_to_the_longest_run(page, board, which, title):
+    board.open(page, V100.format(0), which)
+    click_bar(page, title, 1)
+    page.wait_for_selector(".timeline-detail h3")
+    row = getattr(report_of(V100.format(0)), which).rows[1]
+    assert f"selected={row.longest_slice_id}" in page.url
+    assert page.locator(".timeline-detail h3").inner_text() == row.name
+
+
+def test_steps_of_a_run_on_the_host(page, board):
+    report = analyze(load(SAMPLES / CPU, cache=False), top=50)
+    for which in ("overview", "live"):
+        board.open(page, CPU, which)
+        shown = data_of(page, "Time of each step on the host")
+        assert shown[0]["x"] == [str(step.number) for step in report.steps.steps]
+        values = [sum(filter(None, column)) for column in zip(*(trace["y"] for trace in shown), strict=True)]
+        assert values == pytest.approx([step.dur_ns / 1e6 for step in report.steps.steps])
 
 
 def test_roofline_and_histograms(page, board):
@@ -304,7 +346,7 @@ def test_two_runs_side_by_side(page, board):
 @pytest.mark.parametrize(
     ("name", "which", "flags"),
     [
-        (CPU, "overview", ("ProfilerActivity.CUDA", "prof.step()")),
+        (CPU, "overview", ("ProfilerActivity.CUDA", "looked for kernels")),
         ("formula.json", "overview", ("profile_memory=True", "prof.step()")),
         (CPU, "kernels", ("ProfilerActivity.CUDA", "record_shapes=True")),
         ("formula.json", "ops", ("ProfilerActivity.CPU", "record_shapes=True")),
@@ -373,6 +415,7 @@ def test_every_figure_is_saved(page, saved, board, name, pages):
             assert len(rows) > 1, title
             assert {len(row) for row in rows} == {len(rows[0])}, title
             assert any(re.fullmatch(r"-?[\d.e+-]+", cell) for cell in rows[1]), title
+            assert re.search(UNIT, " ".join(rows[0])), (title, rows[0])
             assert b"<svg" in saved(figure.get_by_role("button", name="SVG"))[:400], title
             assert saved(figure.get_by_role("button", name="PNG")).startswith(b"\x89PNG"), title
 

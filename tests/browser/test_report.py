@@ -92,5 +92,5 @@ def test_the_data_of_a_figure_is_its_csv(page, tmp_path, hostile):
     with page.expect_download() as download:
         plot.locator("[data-title='Download the data as CSV']").click()
     rows = list(csv.reader(Path(download.value.path()).read_text("utf-8").splitlines()))
-    assert rows[0] == ["", "time"]
-    assert float(rows[1][1]) == 0.1  # 20 kernels of 5 us, in ms
+    assert rows[0] == ["", "time (µs)"]
+    assert float(rows[1][1]) == 100  # 20 kernels of 5 us

@@ -16,7 +16,7 @@ from profsuite.dashboard.alive import alive_in
 from profsuite.dashboard.app import create
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.memory_files import MemoryFiles
-from profsuite.dashboard.pages.memory import moment_in, moment_in_point
+from profsuite.dashboard.pages.memory import moment_in_point
 from profsuite.errors import TraceError
 from profsuite.trace.readers.snapshot import read_snapshot
 
@@ -82,13 +82,13 @@ def text(component):
     return json.dumps(component.to_plotly_json(), default=lambda each: each.to_plotly_json())
 
 
-def test_the_nearest_point_of_the_curve_is_asked(snapshot):
+def test_a_point_of_the_curve_is_asked(snapshot):
     (one,) = Catalog([snapshot]).entries.values()
     file = MemoryFiles().start(one).wait(30)
-    assert "2 allocations of 400 B" in text(moment_in(file, 0, 2.3))
-    assert "after entry 2" in text(moment_in(file, 0, 2.3))
+    assert "2 allocations of 400 B" in text(moment_in_point(file, 0, 2))
+    assert "after entry 2" in text(moment_in_point(file, 0, 2))
     assert "1 allocations of 100 B" in text(moment_in_point(file, 0, 1))
-    assert "no such" in text(moment_in(file, 7, 0))
+    assert "no such" in text(moment_in_point(file, 7, 0))
     assert "no such" in text(moment_in_point(file, 0, 99))
 
 

@@ -15,10 +15,11 @@ from profsuite.analyzers.job.over_time import RanksOverTime
 from profsuite.analyzers.job.run import analyze_job
 from profsuite.analyzers.memory.snapshot import snapshot_memory
 from profsuite.analyzers.report import Report, analyze
+from profsuite.analyzers.steps import StepRow, StepSummary
 from profsuite.exporters import html
 from profsuite.exporters.figures import page
 from profsuite.exporters.figures.changes import change_figure, parts_figure
-from profsuite.exporters.figures.figure import labels, text
+from profsuite.exporters.figures.figure import bars_across, labels, text
 from profsuite.exporters.figures.memory import lifetime_figure, main_memory_figure, memory_figure, segment_figure
 from profsuite.exporters.figures.ranks import over_time_figures, rank_figure, waiting_figure
 from profsuite.exporters.figures.roofline import roofline_figure
@@ -49,6 +50,58 @@ def test_kernels_and_ops(report: Report) -> None:
     assert values(op_figure(report)) == [row.device_self_ns / 1e6 for row in report.ops.rows]
     assert [trace["name"] for trace in op_figure(report).data] == ["GPU self", "host self"]
     assert sum(values(idle_figure(report))) == sum(idle.idle_ns for idle in report.idle) / 1e6
+
+
+def test_bars_know_their_places(report: Report) -> None:
+    device = max(report.breakdown, key=lambda d: d.shares.busy_ns)
+    spans = tuple((step.start_ns, step.start_ns + step.shares.window_ns) for step in device.steps)
+    assert step_figure(report).places == spans
+    assert kernel_figure(report).places == tuple(row.longest_slice_id for row in report.kernels.rows)
+    assert op_figure(report).places == tuple(row.longest_slice_id for row in report.ops.rows)
+
+
+def host_steps(*durations: int, cut: int | None = None, outlier: int | None = None) -> StepSummary:
+    rows = [
+        StepRow(number=n, start_ns=1000 * n, dur_ns=dur, excluded="cut" if n == cut else None, outlier=n == outlier)
+        for n, dur in enumerate(durations)
+    ]
+    return StepSummary(
+        count=len(rows), num_used=len(rows), mean_ns=None, std_ns=None, cv_pct=None, median_ns=None, min_ns=None,
+        max_ns=None, outliers=(), steps=tuple(rows), note=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("longest", "unit", "divisor"),
+    [(12_345_678_901, "s", 1e9), (61_000_000, "ms", 1e6), (50_000, "µs", 1e3), (999, "ns", 1)],
+)
+def test_steps_without_a_device_are_the_hosts(bare: Report, longest: int, unit: str, divisor: float) -> None:
+    found = host_steps(longest // 2, longest, longest // 3, cut=2, outlier=1)
+    figure = step_figure(msgspec.structs.replace(bare, steps=found))
+    assert "host" in figure.title
+    assert figure.layout["yaxis"]["title"]["text"] == unit
+    assert {trace["name"]: trace["y"] for trace in figure.data} == {
+        "step": [longest // 2 / divisor, None, None],
+        "outlier": [None, longest / divisor, None],
+        "cut by the recording": [None, None, longest // 3 / divisor],
+    }
+    assert figure.places[1] == (1000, 1000 + longest)
+    assert all(f" {unit}<extra>" in trace["hovertemplate"] for trace in figure.data)
+
+
+def test_very_many_steps_of_the_host(bare: Report) -> None:
+    figure = step_figure(msgspec.structs.replace(bare, steps=host_steps(*range(1, 701))))
+    assert "the longest 500 of 700" in figure.title
+    assert figure.data[0]["x"] == [str(n) for n in range(200, 700)]
+    assert figure.places[0] == (200_000, 200_201)
+
+
+def test_a_figure_has_the_unit_of_its_largest_value() -> None:
+    figure = bars_across("", ["a", "b"], [("x", "red", [1_500, 2_500_000]), ("y", "blue", [-3e9, 0])])
+    assert figure.layout["xaxis"]["title"]["text"] == "s"
+    assert values(figure) == [1.5e-6, 0.0025]
+    assert values(figure, 1) == [-3, 0]
+    assert bars_across("", ["a"], [("x", "red", [0])]).layout["xaxis"]["title"]["text"] == "ns"
 
 
 def test_nothing_to_draw_is_no_figure(bare: Report) -> None:
@@ -122,6 +175,7 @@ def test_utilisation_is_the_breakdown(real) -> None:
     again = sum(share * length / 100 for share, length in zip(compute["y"], lengths, strict=False))
     assert again == pytest.approx(device.shares.compute_ns)
     assert figure.layout["yaxis"]["range"] == [0, 100]
+    assert figure.places == (*pairwise(edges), (edges[-2], edges[-1]))
     shifted = over_time_figure(report, origin_ns=edges[0] - 5_000_000)
     assert shifted.data[0]["x"][0] == 5
 
@@ -154,8 +208,10 @@ def test_memory_is_stacked_by_category(real) -> None:
     parts = [trace for trace in figure.data if trace.get("stackgroup")]
     assert [trace["name"] for trace in parts] == [c.category.replace("_", " ") for c in device.over_time]
     sums = [sum(column) for column in zip(*(trace["y"] for trace in parts), strict=True)]
-    assert sums == pytest.approx([point.allocated_bytes / 1e6 for point in device.timeline])
-    assert figure.data[-1]["y"] == [point.reserved_bytes / 1e6 for point in device.timeline]
+    assert sums == pytest.approx([point.allocated_bytes / 1e9 for point in device.timeline])
+    assert figure.data[-1]["y"] == [point.reserved_bytes / 1e9 for point in device.timeline]
+    assert figure.layout["yaxis"]["title"]["text"] == "GB"
+    assert figure.data[-1]["hovertemplate"] == "reserved: %{y:,.9~f} GB<extra></extra>"  # to the byte
     lives = lifetime_figure(device)
     longest = device.peak.largest[0]
     bar = next(t for t in lives.data if longest.category == t["name"])
@@ -229,12 +285,13 @@ def test_changes_of_two_real_runs() -> None:
         pytest.skip("the real traces are not here: ../shared/traces")
     report = diff(load(before, cache=False), load(after, cache=False), top=50)
     figure = parts_figure(report)
-    assert values(figure) == [part.time.before_ms_per_step for part in report.devices[0].parts]
-    assert values(figure, 1) == [part.time.after_ms_per_step for part in report.devices[0].parts]
+    assert figure.layout["xaxis"]["title"]["text"] == "ms per step"
+    assert values(figure) == pytest.approx([part.time.before_ms_per_step for part in report.devices[0].parts])
+    assert values(figure, 1) == pytest.approx([part.time.after_ms_per_step for part in report.devices[0].parts])
     changes = change_figure(report)
     shown = [up + down for up, down in zip(values(changes), values(changes, 1), strict=True)]
     wanted = sorted((op.device.change_ms_per_step for op in report.ops.rows), key=lambda ms: -abs(ms))
-    assert shown == wanted[:12]
+    assert shown == pytest.approx(wanted[:12])
 
 
 def test_the_static_page_has_the_new_figures(real) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profsuite.exporters.units import count, duration, percent, plural, size
+from profsuite.exporters.units import Scale, count, duration, percent, plural, size, size_scale, time_scale
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,31 @@ def test_counts_and_sizes() -> None:
         "2 steps",
         "0 launches",
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "shown"),
+    [
+        ([], "B", []),
+        ([0], "B", [0]),
+        ([999, 12], "B", [999, 12]),
+        ([1_000, 12], "kB", [1, 0.012]),
+        ([42_949_672_960, 8_589_934_592], "GB", [42.94967296, 8.589934592]),
+        ([-3e12], "TB", [-3]),
+    ],
+)
+def test_sizes_share_the_unit_of_the_largest(values: list[float], unit: str, shown: list[float]) -> None:
+    scale = size_scale(values)
+    assert scale.unit == unit
+    assert scale.all(values) == shown
+
+
+def test_times_share_the_unit_of_the_largest() -> None:
+    assert [time_scale([0, ns]).unit for ns in (5, 5e3, 5e6, 5e9, 3.6e12)] == ["ns", "µs", "ms", "s", "s"]
+    assert time_scale([50_000]).of(50_000) == 50
+
+
+def test_a_scale_shows_what_one_was() -> None:
+    forms = {scale.unit: scale.form for scale in (Scale("GB", 1e9), Scale("ms", 1e6), Scale("%"))}
+    assert forms == {"GB": ",.9~f", "ms": ",.6~f", "%": ",.3~f"}
+    assert size_scale([5e6]).per("/s") == Scale("MB/s", 1e6)
