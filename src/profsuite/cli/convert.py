@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, reader_options, selection_options
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -50,11 +50,12 @@ EXAMPLES = examples(
 
 
 @click.command("convert", epilog=EXAMPLES)
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=file_path)
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
+    shell_complete=file_path,
     help="File or folder to write to, or a collector's address; by default named after the input.",
 )
 @click.option(
