@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import shutil
@@ -148,6 +149,20 @@ def test_hang(run: Run, tmp_path: Path) -> None:
     assert "\x1b" not in out
     report = json.loads(run("hang", tmp_path, "--format", "json").stdout)
     assert report["stuck"][0]["missing"] == [1]
+
+
+def test_hang_with_what_is_no_dump(run: Run, trace: Path, tmp_path: Path) -> None:
+    packed, text = tmp_path / "trace.json.gz", tmp_path / "notes"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    text.write_text("hello")
+    for path, said in (
+        (packed, f"is no dump of the flight recorder but compressed (gzip or zstd), as traces are; of a trace: "
+         f"profsuite analyze {packed}"),
+        (trace, f"is a trace, no dump of the flight recorder: profsuite analyze {trace}"),
+        (text, "is no dump of the flight recorder: neither JSON nor a pickle"),
+    ):  # fmt: skip
+        done = run("hang", path)
+        assert (done.returncode, done.stderr) == (2, f"profsuite: {path}: {said}\n")
 
 
 def test_hang_with_the_wrong_files(run: Run, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import sys
@@ -26,6 +27,19 @@ def test_info(run: Run, trace: Path) -> None:
     assert "span        2.000 ms\n" in done.stdout
     assert "          10  slice\n" in done.stdout
     assert "           2  kernel\n" in done.stdout
+
+
+def test_info_tells_what_a_file_takes_packed_and_unpacked(run: Run, trace: Path, tmp_path: Path) -> None:
+    data = trace.read_bytes() + b" " * 10_000
+    plain, packed = tmp_path / "plain.json", tmp_path / "packed.json.gz"
+    plain.write_bytes(data)
+    packed.write_bytes(gzip.compress(data))
+    assert f"size        {len(data) / 1000:.1f} kB\n" in run("info", plain).stdout
+    stored = packed.stat().st_size
+    assert stored < 1000
+    assert f"size        {stored} B, {len(data) / 1000:.1f} kB unpacked\n" in run("info", packed).stdout
+    found = [json.loads(run("info", path, "--format", "json").stdout)[0] for path in (plain, packed)]
+    assert [(info["stored_bytes"], info["num_bytes"]) for info in found] == [(None, len(data)), (stored, len(data))]
 
 
 def test_info_does_not_count_what_a_file_lacks(run: Run, trace: Path, faulty: Path) -> None:

@@ -159,7 +159,7 @@ def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_duckdb")
 def test_next_command_is_safe_to_paste(report: Report) -> None:
     out = text.render(msgspec.structs.replace(report, source="a b;rm -rf $HOME.json"))
-    page = "  profsuite analyze 'a b;rm -rf $HOME.json' --format html --output report.html\n"
+    page = "  profsuite report 'a b;rm -rf $HOME.json' --html report.html\n"
     assert out.endswith(f"Next: the report as a web page\n{page}")
 
 

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 POOL_BYTES = 8_000_000
 """Bytes of traces (gzipped: a tenth of their JSON) below which starting processes takes longer than reading them."""
 
-FAULTS = (
-    "repaired",
-    "dropped",
-    "truncated",
-    "empty",
-    "negative_duration",
-    "missing_duration",
-    "unclosed",
-    "trailing_data",
-    "unsupported",
-)
-"""Kinds of the ``health`` table that mean a fault in the file, as opposed to something it lacks."""
+FAULTS = {
+    "repaired": "{} broke JSON's rules and could be repaired",
+    "dropped": "{} could not be read",
+    "truncated": "the file breaks off",
+    "empty": "the file holds no events",
+    "negative_duration": "{} had a negative duration",
+    "missing_duration": "{} had no duration",
+    "unclosed": "{} began and did not end",
+    "trailing_data": "data after the file's end was ignored",
+    "unsupported": "{} of a phase that profsuite does not read",
+}
+"""Kinds of the ``health`` table that mean a fault in the file, as opposed to something it lacks, in words."""
 
 
 def expand(paths: Sequence[str], ranks: list[int] | None) -> list[RankFile]:
@@ -128,7 +128,11 @@ def warn_of_faults(trace: Trace) -> None:
 
 def warn_of(source: str, health: Iterable[tuple[str, int]]) -> None:
     """One line on stderr if the kinds and counts of a trace's ``health`` table have faults of the file."""
-    faults = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in health if kind in FAULTS]
+    faults = [
+        FAULTS[kind].format("1 event" if count == 1 else f"{count:,} events")
+        for kind, count in health
+        if kind in FAULTS
+    ]
     if faults:
         more = "" if source == "-" else f"; profsuite info {source} says more"
         complain(f"warning: {source}: {', '.join(faults)}{more}")
