@@ -70,14 +70,14 @@ def examine(
     """
     try:
         trace = load(location or file.path, **options)
+        trace = replace(trace, info=replace(trace.info, source=file.path))
+        if redaction is None:
+            return _outcome(file, trace, only, top, peak)
+        redactor = Redactor(redaction)
+        outcome = _outcome(file, redact_trace(trace, redactor), only, top, peak)
+        return replace(outcome, redacted=redactor.report)
     except TraceError as error:
         return Outcome(file, error=str(error).replace(location or file.path, file.path))
-    trace = replace(trace, info=replace(trace.info, source=file.path))
-    if redaction is None:
-        return _outcome(file, trace, only, top, peak)
-    redactor = Redactor(redaction)
-    outcome = _outcome(file, redact_trace(trace, redactor), only, top, peak)
-    return replace(outcome, redacted=redactor.report)
 
 
 def _outcome(

@@ -124,6 +124,11 @@ def test_convert_merges_ranks_where_the_format_can(run: Run, ranks: Path, tmp_pa
     assert profsuite.load(tmp_path / "both.json").slices.num_rows == 20
     assert run("convert", ranks, "-o", tmp_path / "one.json", "--rank", "1").returncode == 0
     assert profsuite.load(tmp_path / "one.json").info.rank == 1
+    merged = tmp_path / "both.json"
+    for command in ("analyze", "whatif", "memory", "check --save-baseline x"):
+        done = run(*command.split(), merged)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{merged}: holds several ranks, merged for viewers" in done.stderr
 
 
 def test_convert_of_steps(run: Run, trace: Path, tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ _FORMATS = {
     b"SQLite format 3": "an SQLite database (Nsight Systems?)",
     b"\x7fELF": "a program",
     b"\x80": "a pickle (a memory snapshot? profsuite memory reads those)",
-    b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file that profsuite wrote",
+    b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file of one rank that "
+    "profsuite wrote",
 }
 
 
