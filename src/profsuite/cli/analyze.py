@@ -137,7 +137,7 @@ def command(
 
     from profsuite.analyzers.report import analyze
     from profsuite.cli.app import FINDINGS, UNREADABLE, one_line
-    from profsuite.cli.loading import examine_files, expand, load_one
+    from profsuite.cli.loading import examine_files, expand, load_one, tell_separate_runs
     from profsuite.cli.result import write
     from profsuite.exporters.ranks import Unreadable
     from profsuite.trace.memory_timeline import memory_kind
@@ -151,6 +151,7 @@ def command(
             raise click.exceptions.Exit(FINDINGS)
         return
     files = expand(paths, ranks)
+    tell_separate_runs(files)
     options["redactor"] = redactor
     wanted = computed(only, form, fail_on, len(files))
     reports: list[Report] = []

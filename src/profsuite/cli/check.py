@@ -113,10 +113,10 @@ def command(
 def measured(path: str, ranks: list[int] | None, steps: Any, options: dict[str, Any]) -> list[Baseline]:
     """What is measured of each trace behind a path."""
     from profsuite.analyzers.check.baseline import baseline
-    from profsuite.cli.loading import expand, load_one
+    from profsuite.cli.loading import load_one, one_job
 
     limited = steps if options.get("max_memory") is not None else None
-    return [baseline(load_one(file, steps=limited, **options), steps) for file in expand([path], ranks)]
+    return [baseline(load_one(file, steps=limited, **options), steps) for file in one_job(path, ranks)]
 
 
 def baselines(path: str, ranks: list[int] | None, options: dict[str, Any]) -> list[Baseline]:

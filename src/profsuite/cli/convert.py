@@ -82,7 +82,7 @@ def command(
     docs/formats.md says what each format holds. Formats that hold several ranks take a folder of them; the
     others take one, by --rank.
     """
-    from profsuite.cli.loading import expand, load_one, only, stream_one
+    from profsuite.cli.loading import load_one, one_job, only, stream_one
     from profsuite.errors import ProfsuiteError
     from profsuite.exporters.export import ENDPOINTS, write
     from profsuite.exporters.formats import format_called, format_of
@@ -103,7 +103,7 @@ def command(
             raise ProfsuiteError(f"{target}: exists; choose another, or --force")
         if not target.is_dir() or any(target.iterdir()):
             raise ProfsuiteError(f"{target}: exists and is not an empty folder; choose another, or --force")
-    files = expand([path], ranks) if to.merges else [only(path, ranks)]
+    files = one_job(path, ranks) if to.merges else [only(path, ranks)]
     by_path = {file.path: file for file in files}
     selected = options["steps"] is not None or options["time"] is not None or options["max_memory"] is not None
     if redactor is not None:

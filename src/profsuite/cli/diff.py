@@ -103,10 +103,10 @@ def pair_ranks(
 ) -> tuple[list[tuple[RankFile, RankFile]], list[UnmatchedRank]]:
     """The traces to compare, and those without a counterpart; a single trace a side goes with the other's."""
     from profsuite.analyzers.diff.ranks import UnmatchedRank
-    from profsuite.cli.loading import expand
+    from profsuite.cli.loading import one_job
     from profsuite.errors import SelectionError
 
-    old, new = expand([before], ranks), expand([after], ranks)
+    old, new = one_job(before, ranks), one_job(after, ranks)
     if len(old) == len(new) == 1:
         return [(old[0], new[0])], []
     left, right = ({file.rank: file for file in files} for files in (old, new))

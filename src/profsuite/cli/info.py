@@ -34,7 +34,7 @@ def command(paths: tuple[str, ...], form: str, ranks: list[int] | None, **option
     files, found = expand(paths, ranks), []
     for file in files:
         try:
-            found.append(facts(load_one(file, **options)))
+            found.append(facts(load_one(file, **options)) | {"stored_bytes": stored_bytes(file.path)})
         except TraceError as error:
             if len(files) == 1:
                 raise
@@ -48,12 +48,11 @@ def command(paths: tuple[str, ...], form: str, ranks: list[int] | None, **option
 
 
 def facts(trace: Trace) -> dict[str, Any]:
-    """What ``info`` prints, as one JSON object."""
+    """What ``info`` prints of a trace, as one JSON object."""
     import pyarrow.compute as pc
 
     info = trace.info.to_json()
     slices = trace.slices
-    info["stored_bytes"] = stored_bytes(trace.info.source)
     info["span_ns"] = None
     if slices.num_rows:
         start = pc.min(slices.column("ts")).as_py()
@@ -66,13 +65,13 @@ def facts(trace: Trace) -> dict[str, Any]:
     return info
 
 
-def stored_bytes(source: str) -> int | None:
+def stored_bytes(name: str) -> int | None:
     """What a compressed file takes on the disk; None of any other input, which has one size alone."""
     from profsuite.trace.source import is_packed
 
-    path = Path(source)
+    path = Path(name)
     try:
-        if "://" in source or not path.is_file():
+        if "://" in name or not path.is_file():
             return None
         with path.open("rb") as file:
             return path.stat().st_size if is_packed(file.read(4)) else None

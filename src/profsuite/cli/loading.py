@@ -44,9 +44,38 @@ def expand(paths: Sequence[str], ranks: list[int] | None) -> list[RankFile]:
     return files
 
 
+def one_job(path: str, ranks: list[int] | None) -> list[RankFile]:
+    """The trace files behind ``path``, of one job; ``SelectionError`` where they are of several runs."""
+    from profsuite.trace.load import separate_runs
+
+    files = expand([path], ranks)
+    if runs := separate_runs(files):
+        raise SelectionError(f"{path}: holds {len(runs)} separate runs ({some(runs)}); name one of them")
+    return files
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def tell_separate_runs(files: Sequence[RankFile]) -> None:
+    """A line on stderr where files are of several runs: that they are no job, and how to look at one, or at two."""
+    from shlex import quote
+
+    from profsuite.trace.load import separate_runs
+
+    if runs := separate_runs(files):
+        first, second = (quote(run) for run in runs[:2])
+        complain(
+            f"{len(runs)} separate runs ({some(runs)}), not the ranks of one job: profsuite analyze {first} takes one, "
+            f"profsuite diff {first} {second} compares two"
+        )
+
+
 def only(path: str, ranks: list[int] | None) -> RankFile:
     """The one trace file behind ``path``; ``SelectionError`` where it is a folder of several."""
-    files = expand([path], ranks)
+    files = one_job(path, ranks)
     if len(files) > 1:
         known = ", ".join(str(file.rank) for file in files[:8] if file.rank is not None)
         raise SelectionError(f"{path}: holds {len(files)} traces; name one of them, or its --rank ({known})")
