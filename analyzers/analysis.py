@@ -22,6 +22,7 @@ from profsuite.analyzers.idle import Cause, Gaps, IdleBreakdown, device_gaps, id
 from profsuite.analyzers.kernels import KernelTable, kernels
 from profsuite.analyzers.memory.model import MemoryReport
 from profsuite.analyzers.memory.trace import trace_memory
+from profsuite.analyzers.one_rank import require_one_rank
 from profsuite.analyzers.op_calls import OpCalls
 from profsuite.analyzers.op_costs import op_costs
 from profsuite.analyzers.ops import OpTable, ops
@@ -50,10 +51,12 @@ FEW = 10
 class Analysis:
     """What the findings and the verdict look at; ``top`` is the length of the lists.
 
-    ``peak`` replaces peaks of the device (of ``costs.peaks.parse_peaks``).
+    ``peak`` replaces peaks of the device (of ``costs.peaks.parse_peaks``).  ``TraceError`` where the file holds several
+    ranks.
     """
 
     def __init__(self, trace: Trace, top: int = 10, peak: Mapping[str, float] | None = None) -> None:
+        require_one_rank(trace)
         self.trace = trace
         self.top = top
         self.peak = peak

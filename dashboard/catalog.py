@@ -50,6 +50,9 @@ class Catalog:
     """
 
     def __init__(self, roots: list[Path]) -> None:
+        for root in roots:
+            if not root.exists():
+                raise TraceError(f"{root}: no such file or folder")
         self.roots = [root.resolve() for root in roots]
         self.entries: dict[str, Entry] = {}
         self.refresh()

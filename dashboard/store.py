@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,7 @@ import numpy as np
 from profsuite.dashboard.background import Background, Progress
 from profsuite.dashboard.examine import BRIEF, MANY_SLICES, TOP, examine, folder_of
 from profsuite.dashboard.memory import give_back
-from profsuite.errors import TraceError
+from profsuite.errors import ProfsuiteError, TraceError
 from profsuite.trace.cache import settle
 from profsuite.trace.load import RankFile, load
 from profsuite.trace.store import MANIFEST, is_run_folder
@@ -58,7 +59,12 @@ class Session:
         """Compute what the first pages ask for: timeline, report, and meanwhile the part of it that is quick."""
         threading.Thread(target=lambda: self.pyramid, name="profsuite-timeline", daemon=True).start()
         if self.examined.state != "ready":
-            threading.Thread(target=lambda: self.brief, name="profsuite-brief", daemon=True).start()
+            threading.Thread(target=self._brief_ahead, name="profsuite-brief", daemon=True).start()
+
+    def _brief_ahead(self) -> None:
+        """Compute the quick part; what cannot be analysed is said by the page that asks for it."""
+        with suppress(ProfsuiteError):
+            _ = self.brief
 
     @property
     def examined(self) -> Background[Report]:

@@ -20,7 +20,7 @@ from profsuite.exporters.pids import own_track, track_names
 from profsuite.exporters.rows import Rendering, words
 from profsuite.exporters.timeline import FlowIds, Timeline, common_base, timelines
 from profsuite.trace.marks import FORMAT as MARKS_FORMAT
-from profsuite.trace.marks import KEY
+from profsuite.trace.marks import KEY, RANKS
 from profsuite.trace.readers.fields import GROUPS
 
 if TYPE_CHECKING:
@@ -92,7 +92,14 @@ class _Writer:
             known = [("baseTimeNanoseconds", json.dumps(base))] if base else []
             self.added = ["schemaVersion", "displayTimeUnit", "deviceProperties"]
             devices = valid(json.dumps(list(info.devices)))
-            return [("schemaVersion", "1"), *known, ("displayTimeUnit", '"ms"'), ("deviceProperties", devices)]
+            ranks = json.dumps([each.info.rank for each in self.batches])
+            return [
+                ("schemaVersion", "1"),
+                (RANKS, ranks),
+                *known,
+                ("displayTimeUnit", '"ms"'),
+                ("deviceProperties", devices),
+            ]
         header = [(key, valid(text)) for key, text in self.batches[0].header]
         known_keys = {key for key, _ in header}
         for key, made in facts(info).items():

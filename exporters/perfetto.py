@@ -24,7 +24,7 @@ from profsuite.exporters.protobuf import delimited, number
 from profsuite.exporters.slice_order import late_rows
 from profsuite.exporters.timeline import timelines
 from profsuite.trace.columns import Text, strings
-from profsuite.trace.embedded import embed
+from profsuite.trace.embedded import embed, embed_ranks
 from profsuite.trace.marks import FORMAT as MARKS_FORMAT
 from profsuite.trace.marks import KEY
 
@@ -72,6 +72,8 @@ class _Writer:
         """Columns, descriptors, events; returns the number of slices."""
         if len(batches) == 1:
             embed(batches[0], _marked(batches[0]), self.out.write)
+        else:
+            embed_ranks([rank.info.rank for rank in batches], self.out.write)
         self.out.write(first_packet())
         self._clock(batches)
         interner = Interner(self.out.write)

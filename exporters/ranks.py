@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -32,13 +33,13 @@ def ranks_title(reports: Sequence[Report], unreadable: Sequence[Unreadable] = ()
 def ranks_table(reports: Sequence[Report], unreadable: Sequence[Unreadable] = ()) -> Table:
     """The traces that could be read: one row a device of a rank, or one a rank that used no device.
 
-    Where ranks do not tell the traces apart, their files' names do.
+    Where ranks do not tell the traces apart, their files' names do, or as much of their paths as tells them apart.
     """
     rows: list[tuple[Cell, ...]] = []
-    by_file = _by_file(reports, unreadable)
+    by_file, names = _by_file(reports, unreadable), _names(reports, unreadable)
     for report in reports:
         rank = "" if report.rank is None else str(report.rank)
-        file = Name(_file(report.source) if by_file else "")
+        file = Name(names[report.source] if by_file else "")
         step = "" if report.steps is None or report.steps.mean_ns is None else duration(report.steps.mean_ns)
         for device in report.breakdown or (None,):
             ordinal = "" if device is None or device.device is None else str(device.device)
@@ -64,7 +65,7 @@ def rank_lines(
 
     Where ``only`` asks for nothing but verdicts, each is given whole, else without its numbers and remedy.
     """
-    by_file = _by_file(reports, unreadable)
+    by_file, names = _by_file(reports, unreadable), _names(reports, unreadable)
     found: list[tuple[int | None, str, str]] = []
     for report in reports:
         text = report.verdict or (report.findings[0].title if report.findings else "")
@@ -75,7 +76,7 @@ def rank_lines(
     found += [(each.rank, each.source, f"unreadable ({each.error})") for each in unreadable]
     found.sort(key=lambda line: (line[0] is None, line[0] or 0))
     return [
-        (printable(_file(source) if by_file or rank is None else f"rank {rank}"), printable(text))
+        (printable(names[source] if by_file or rank is None else f"rank {rank}"), printable(text))
         for rank, source, text in found
     ]
 
@@ -104,7 +105,7 @@ def chosen(
     by_file = _by_file(reports, unreadable)
     others = "--full shows all" if by_file else "--rank N shows another, --full all"
     one = costliest(reports)
-    name = printable(_file(one.source)) if by_file else f"rank {one.rank}"
+    name = printable(_names(reports, unreadable)[one.source]) if by_file else f"rank {one.rank}"
     return (one,), f"Below: {name}, whose findings cost most; {others}."
 
 
@@ -113,5 +114,18 @@ def _by_file(reports: Sequence[Report], unreadable: Sequence[Unreadable]) -> boo
     return None in ranks or len(set(ranks)) < len(ranks)
 
 
-def _file(source: str) -> str:
-    return re.split(r"[/\\]", source)[-1]
+def _names(reports: Sequence[Report], unreadable: Sequence[Unreadable]) -> dict[str, str]:
+    """What to call each source: its file's name, or where two have the same one, the path below what all share.
+
+    The last folder that all share is kept, and the name that all have is left out where it is a rank's part of a run:
+    ``runs/exp1`` and ``runs/exp2``.
+    """
+    sources = dict.fromkeys([report.source for report in reports] + [each.source for each in unreadable])
+    parts = {source: re.split(r"[/\\]+", source.rstrip("/\\")) for source in sources}
+    if len({path[-1] for path in parts.values()}) == len(parts):
+        return {source: path[-1] for source, path in parts.items()}
+    folders = zip(*(path[:-1] for path in parts.values()), strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, folders))
+    ends = {path[-1] for path in parts.values()}
+    cut = -1 if len(ends) == 1 and re.fullmatch(r"rank_\d+", ends.pop()) else None
+    return {source: "/".join(path[max(0, shared - 1) : cut]) or path[-1] for source, path in parts.items()}

@@ -13,6 +13,7 @@ from profsuite.analyzers.breakdown import DeviceBreakdown, TimeShares, breakdown
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import ThreadBreakdown, host
 from profsuite.analyzers.host_timeline import HostTimelines, host_timelines
+from profsuite.analyzers.one_rank import require_one_rank
 from profsuite.errors import SelectionError
 from profsuite.trace.select import Range, describe_range, within
 
@@ -164,6 +165,7 @@ def one_side(trace: Trace, steps: Range | None = None) -> Side:
 
 
 def _used(trace: Trace, wanted: Range | None) -> NDArray[np.int64]:
+    require_one_rank(trace)
     number, whole = trace.array("step", "number"), ~trace.array("step", "truncated").astype(bool)
     if wanted is not None:
         whole = whole & within(number, wanted)

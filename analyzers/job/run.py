@@ -20,7 +20,7 @@ from profsuite.analyzers.job.summary import RankSummary, summarise
 from profsuite.analyzers.report import Report, report_of
 from profsuite.errors import MissingExtraError, ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache as trace_cache
-from profsuite.trace.load import RankFile, find_ranks, load
+from profsuite.trace.load import RankFile, find_ranks, load, separate_runs
 from profsuite.trace.redaction.redactor import Redactor
 from profsuite.trace.redaction.tables import redact_trace
 
@@ -70,14 +70,14 @@ def examine(
     """
     try:
         trace = load(location or file.path, **options)
+        trace = replace(trace, info=replace(trace.info, source=file.path))
+        if redaction is None:
+            return _outcome(file, trace, only, top, peak)
+        redactor = Redactor(redaction)
+        outcome = _outcome(file, redact_trace(trace, redactor), only, top, peak)
+        return replace(outcome, redacted=redactor.report)
     except TraceError as error:
         return Outcome(file, error=str(error).replace(location or file.path, file.path))
-    trace = replace(trace, info=replace(trace.info, source=file.path))
-    if redaction is None:
-        return _outcome(file, trace, only, top, peak)
-    redactor = Redactor(redaction)
-    outcome = _outcome(file, redact_trace(trace, redactor), only, top, peak)
-    return replace(outcome, redacted=redactor.report)
 
 
 def _outcome(
@@ -208,6 +208,8 @@ def analyze_job(
 
 def summaries_of(outcomes: Sequence[Outcome]) -> list[RankSummary] | None:
     """The summaries of the files that could be read, null where they are not two or more ranks of one job."""
+    if separate_runs([outcome.file for outcome in outcomes]):
+        return None
     read = [outcome for outcome in outcomes if outcome.error is None]
     summaries = [outcome.summary for outcome in read if outcome.summary is not None]
     ranks = {summary.rank for summary in summaries}

@@ -83,8 +83,10 @@ def parse_scale(text: str) -> tuple[str, float]:
         factor = float(number)
     except ValueError:
         factor = math.nan
-    if not separator or not pattern or not 0 <= factor < math.inf:
+    if not separator or not pattern or math.isnan(factor):
         raise ValueError(f"{text!r} is no scale: write PATTERN=FACTOR, for example gemm=0.5")
+    if not 0 <= factor < math.inf:
+        raise ValueError(f"{text!r}: the factor must be 0 or more, and finite")
     return pattern, factor
 
 

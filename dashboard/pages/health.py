@@ -24,7 +24,7 @@ def health(view: View) -> Any:
         "file": view.session.entry.name,
         "events": f"{trace.num_events:,}",
         "slices": f"{trace.num_slices:,}",
-        "bytes": f"{trace.num_bytes:,}",
+        "bytes, unpacked": f"{trace.num_bytes:,}",
         "reader": trace.reader,
         "rank": view.report.rank,
         "world size": trace.world_size,

@@ -115,4 +115,4 @@ def _next_step(report: Report) -> NextStep | None:
                 where = f'WHERE id IN ({", ".join(map(str, rows))})"'
                 command = ("profsuite query", '"SELECT id, name, ts, dur FROM slice', where, source)
                 return NextStep(f"the slices behind finding {number}", command)
-    return NextStep(PAGE, ("profsuite analyze", source, "--format html", "--output report.html"))
+    return NextStep(PAGE, ("profsuite report", source, "--html report.html"))

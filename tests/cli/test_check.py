@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -37,7 +38,8 @@ def test_a_trace_as_baseline(run: Run, trace: Path, slower: Path) -> None:
 def test_a_saved_baseline_and_a_report(run: Run, trace: Path, slower: Path, tmp_path: Path) -> None:
     saved, report = tmp_path / "baseline.json", tmp_path / "report.json"
     done = run("check", trace, "--save-baseline", saved)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.fullmatch(rf"wrote {re.escape(str(saved))} \([0-9.]+ k?M?B\)\n", done.stderr)
     run("analyze", trace, "--format", "json", "--output", report)
     for base in (saved, report):
         assert run("check", slower, "--baseline", base).returncode == 1

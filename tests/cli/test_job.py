@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import shutil
@@ -150,6 +151,20 @@ def test_hang(run: Run, tmp_path: Path) -> None:
     assert report["stuck"][0]["missing"] == [1]
 
 
+def test_hang_with_what_is_no_dump(run: Run, trace: Path, tmp_path: Path) -> None:
+    packed, text = tmp_path / "trace.json.gz", tmp_path / "notes"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    text.write_text("hello")
+    for path, said in (
+        (packed, f"is no dump of the flight recorder but compressed (gzip or zstd), as traces are; of a trace: "
+         f"profsuite analyze {packed}"),
+        (trace, f"is a trace, no dump of the flight recorder: profsuite analyze {trace}"),
+        (text, "is no dump of the flight recorder: neither JSON nor a pickle"),
+    ):  # fmt: skip
+        done = run("hang", path)
+        assert (done.returncode, done.stderr) == (2, f"profsuite: {path}: {said}\n")
+
+
 def test_hang_with_the_wrong_files(run: Run, tmp_path: Path) -> None:
     dump(tmp_path, 0, "started")
     (tmp_path / "unnamed").write_text((tmp_path / "nccl_trace_rank_0").read_text())
@@ -161,3 +176,60 @@ def test_hang_with_the_wrong_files(run: Run, tmp_path: Path) -> None:
         done = run("hang", *paths)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert said in done.stderr
+
+
+@pytest.fixture
+def runs(run: Run, trace: Path, tmp_path: Path) -> Path:
+    """A folder of two recordings of one process each, as ``profsuite record`` names them."""
+    for name in ("exp1", "exp2"):
+        assert run("convert", trace, "--to", "arrow", "-o", tmp_path / "runs" / name / "rank_0").returncode == 0
+    return tmp_path / "runs"
+
+
+def test_separate_runs_are_named_by_their_folders(run: Run, runs: Path) -> None:
+    done = run("analyze", runs)
+    assert done.returncode == 0
+    assert done.stdout.startswith("2 traces\n")
+    named = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  runs/exp")}
+    assert named == {"runs/exp1", "runs/exp2"}
+    one, two = runs / "exp1", runs / "exp2"
+    assert done.stderr == (
+        f"profsuite: 2 separate runs ({one}, {two}), not the ranks of one job: profsuite analyze {one} takes one, "
+        f"profsuite diff {one} {two} compares two\n"
+    )
+    assert json.loads(run("analyze", runs, "--format", "json").stdout)["job"] is None
+    assert run("analyze", one).stderr == ""
+    assert run("diff", one, two).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["convert {} -o x.pftrace", "convert {} --to arrow", "check {} --save-baseline x", "diff {} {}", "whatif {}",
+     "memory {}"],
+)  # fmt: skip
+def test_separate_runs_are_never_taken_for_a_job(run: Run, runs: Path, command: str) -> None:
+    done = run(*(word.format(runs) for word in command.split()))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"profsuite: {runs}: holds 2 separate runs ({runs / 'exp1'}, {runs / 'exp2'}); name one of them\n"
+    )
+
+
+def test_ranks_in_a_folder_for_each_node_are_one_job(run: Run, tmp_path: Path) -> None:
+    for rank, node in enumerate(("node0", "node0", "node1", "node1")):
+        (tmp_path / node).mkdir(exist_ok=True)
+        shutil.copy(SAMPLE / f"rank_{rank}.json.gz", tmp_path / node)
+    done = run("analyze", tmp_path, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["job"]["num_ranks"] == 4
+
+
+def test_runs_of_several_ranks_are_not_matched(run: Run, tmp_path: Path) -> None:
+    for rank, folder in ((0, "a"), (1, "a"), (0, "b")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        shutil.copy(SAMPLE / f"rank_{rank}.json.gz", tmp_path / folder)
+    (tmp_path / "b" / "rank_0.json.gz").write_bytes(b"")  # without it, ranks 0 and 1 of a would be told as the job
+    done = run("analyze", tmp_path, "--format", "json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["job"] is None
+    assert "2 separate runs" in done.stderr

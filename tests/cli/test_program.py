@@ -58,6 +58,9 @@ def test_help_explains_exit_codes(run: Run) -> None:
     ("args", "words"),
     [
         (["nonsense"], "nonsense"),
+        (["analyse", "x"], "did you mean analyze?"),
+        (["whatif", "x", "--scale", "gemm=-1"], "the factor must be 0 or more"),
+        (["whatif", "x", "--scale", "gemm=a"], "write PATTERN=FACTOR"),
         (["analyze"], "Missing argument"),
         (["analyze", "--top", "0", "x"], "--top"),
         (["analyze", "--steps", "x", "x"], "write 3:6"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,7 +17,8 @@ Run = Callable[..., "CompletedProcess[str]"]
 def test_the_page_is_that_of_analyze(run: Run, trace: Path, tmp_path: Path) -> None:
     mine, its = tmp_path / "mine.html", tmp_path / "its.html"
     done = run("report", trace, "--html", mine)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.fullmatch(rf"wrote {re.escape(str(mine))} \([0-9.]+ k?M?B\)\n", done.stderr)
     assert run("analyze", trace, "--format", "html", "--output", its).returncode == 0
     assert mine.read_bytes() == its.read_bytes()
     assert mine.read_text("utf-8").startswith("<!DOCTYPE html>")

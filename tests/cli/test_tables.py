@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import sys
@@ -26,6 +27,19 @@ def test_info(run: Run, trace: Path) -> None:
     assert "span        2.000 ms\n" in done.stdout
     assert "          10  slice\n" in done.stdout
     assert "           2  kernel\n" in done.stdout
+
+
+def test_info_tells_what_a_file_takes_packed_and_unpacked(run: Run, trace: Path, tmp_path: Path) -> None:
+    data = trace.read_bytes() + b" " * 10_000
+    plain, packed = tmp_path / "plain.json", tmp_path / "packed.json.gz"
+    plain.write_bytes(data)
+    packed.write_bytes(gzip.compress(data))
+    assert f"size        {len(data) / 1000:.1f} kB\n" in run("info", plain).stdout
+    stored = packed.stat().st_size
+    assert stored < 1000
+    assert f"size        {stored} B, {len(data) / 1000:.1f} kB unpacked\n" in run("info", packed).stdout
+    found = [json.loads(run("info", path, "--format", "json").stdout)[0] for path in (plain, packed)]
+    assert [(info["stored_bytes"], info["num_bytes"]) for info in found] == [(None, len(data)), (stored, len(data))]
 
 
 def test_info_does_not_count_what_a_file_lacks(run: Run, trace: Path, faulty: Path) -> None:
@@ -110,6 +124,11 @@ def test_convert_merges_ranks_where_the_format_can(run: Run, ranks: Path, tmp_pa
     assert profsuite.load(tmp_path / "both.json").slices.num_rows == 20
     assert run("convert", ranks, "-o", tmp_path / "one.json", "--rank", "1").returncode == 0
     assert profsuite.load(tmp_path / "one.json").info.rank == 1
+    merged = tmp_path / "both.json"
+    for command in ("analyze", "whatif", "memory", "check --save-baseline x"):
+        done = run(*command.split(), merged)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{merged}: holds several ranks, merged for viewers" in done.stderr
 
 
 def test_convert_of_steps(run: Run, trace: Path, tmp_path: Path) -> None:

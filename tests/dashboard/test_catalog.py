@@ -65,6 +65,11 @@ def test_nothing_there(tmp_path):
         Catalog([tmp_path])
 
 
+def test_a_root_that_does_not_exist(tmp_path):
+    with pytest.raises(TraceError, match=r"nope\.json: no such file or folder"):
+        Catalog([tmp_path / "nope.json"])
+
+
 def test_keys_say_nothing(folder):
     (key,) = Catalog([folder]).entries
     assert len(key) == 16

@@ -56,6 +56,10 @@ def test_on_loopback(running, folder):
     second = subprocess.run(taken, capture_output=True, text=True, timeout=60)
     assert second.returncode == 2
     assert "choose another --port" in second.stderr
+    taken[taken.index(str(folder))] = str(folder / "nope.json")
+    absent = subprocess.run(taken, capture_output=True, text=True, timeout=60)
+    assert absent.returncode == 2
+    assert "nope.json: no such file or folder" in absent.stderr
     assert "Traceback" not in second.stderr
 
 

@@ -12,7 +12,7 @@ from profsuite.analyzers.report import Report
 from profsuite.exporters import sections, text
 from profsuite.exporters.columns import lines
 from profsuite.exporters.document import Column, Name, Table
-from profsuite.exporters.ranks import Unreadable
+from profsuite.exporters.ranks import Unreadable, rank_lines
 
 
 def test_opens_with_the_verdict_then_findings_then_tables(report: Report) -> None:
@@ -146,6 +146,25 @@ def test_traces_that_are_not_ranks_of_one_job_are_told_apart_by_file(report: Rep
     assert text.render_ranks([report, msgspec.structs.replace(report, rank=1)]).startswith("2 ranks\n")
 
 
+@pytest.mark.parametrize(
+    ("sources", "names"),
+    [
+        (["runs/exp1/rank_0", "runs/exp2/rank_0"], ["runs/exp1", "runs/exp2"]),
+        (["/data/runs/exp1/rank_0/", "/data/runs/exp2/rank_0"], ["runs/exp1", "runs/exp2"]),
+        (["exp1/rank_0", "exp2/rank_0", "exp2/rank_1"], ["exp1/rank_0", "exp2/rank_0", "exp2/rank_1"]),
+        (["runs/a/t.json", "runs/b/x/t.json"], ["runs/a/t.json", "runs/b/x/t.json"]),
+        (["rank_0", "old/rank_0"], ["rank_0", "old"]),
+        (["s3://bucket/a/t.json", "s3://bucket/b/t.json"], ["bucket/a/t.json", "bucket/b/t.json"]),
+        (["runs/before.json", "after.json"], ["before.json", "after.json"]),
+    ],
+)
+def test_files_of_one_name_are_told_apart_by_their_folders(
+    report: Report, sources: list[str], names: list[str]
+) -> None:
+    lines_of = rank_lines([msgspec.structs.replace(report, source=source) for source in sources])
+    assert [name for name, _ in lines_of] == names
+
+
 @pytest.fixture
 def with_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "find_spec", lambda name: name)
@@ -159,7 +178,7 @@ def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_duckdb")
 def test_next_command_is_safe_to_paste(report: Report) -> None:
     out = text.render(msgspec.structs.replace(report, source="a b;rm -rf $HOME.json"))
-    page = "  profsuite analyze 'a b;rm -rf $HOME.json' --format html --output report.html\n"
+    page = "  profsuite report 'a b;rm -rf $HOME.json' --html report.html\n"
     assert out.endswith(f"Next: the report as a web page\n{page}")
 
 

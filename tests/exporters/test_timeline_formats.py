@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import profsuite
+from profsuite.errors import TraceError
 from profsuite.exporters import rows, source
 from profsuite.trace.columns import Text, build_table, strings
 from profsuite.trace.model import Trace
@@ -271,6 +272,24 @@ def test_ranks_merge_without_collisions_on_one_clock(tmp_path: Path) -> None:
     assert merged.info.base_time_ns == 10**18
     assert merged.info.rank is None
     assert merged.array("kernel", "launch_id").tolist() == [0, 2]
+
+
+def test_merged_ranks_are_not_taken_for_one(tmp_path: Path) -> None:
+    paths = [rank_file(tmp_path, rank, 10**18) for rank in (0, 3)]
+    one = profsuite.load(paths[0])
+    out = profsuite.export(paths, tmp_path / "x.json")
+    merged = profsuite.load(out)
+    kinds = dict(zip(*(merged.health.column(name).to_pylist() for name in ("kind", "message")), strict=True))
+    assert "holds 2 ranks" in kinds["several_ranks"]
+    assert "no_rank" not in kinds
+    assert "several_ranks" not in one.health.column("kind").to_pylist()
+    again = profsuite.load(profsuite.export(out, tmp_path / "again.json"))
+    saved = profsuite.load(merged.save(tmp_path / "saved"))
+    for trace in (merged, again, saved, profsuite.load(out, time=(0, 1000))):
+        assert trace.metadata("mergedRanks") == [0, 3]
+        for analyse in (profsuite.analyze, lambda trace: profsuite.diff(one, trace)):
+            with pytest.raises(TraceError, match="holds several ranks"):
+                analyse(trace)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -307,6 +307,18 @@ def test_find_ranks(tmp_path):
         profsuite.load(tmp_path)
 
 
+def test_separate_runs():
+    def runs(*files):
+        return loading.separate_runs([loading.RankFile(rank, path) for rank, path in files])
+
+    assert runs((0, "runs/b/rank_0"), (0, "runs/a/rank_0"), (1, "runs/a/rank_1")) == ["runs/a", "runs/b"]
+    assert runs((0, "a/rank_0.json"), (0, "rank_0.json")) == [".", "a"]
+    assert runs((0, "s3://b/x/rank_0.json"), (0, "s3://b/y/rank_0.json")) == ["s3://b/x", "s3://b/y"]
+    assert runs((0, "node0/rank_0.json"), (1, "node1/rank_1.json")) == []  # a job's
+    assert runs((0, "a/rank_0.1.json"), (0, "a/rank_0.2.json")) == []  # of one folder
+    assert runs((None, "a/t.json"), (None, "b/t.json")) == []
+
+
 def test_find_ranks_keeps_what_is_named_as_a_trace_and_broken(tmp_path):
     whole = json.dumps(job(1)).encode()
     packed = gzip.compress(whole)

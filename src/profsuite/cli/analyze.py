@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import color_option, examples, parsed, reader_options, selection_options, wants_color
+from profsuite.cli.options import (
+    color_option,
+    examples,
+    file_path,
+    listed,
+    parsed,
+    reader_options,
+    selection_options,
+    wants_color,
+)
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -61,23 +70,27 @@ def fabric_name(text: str) -> str:
 EXAMPLES = examples(
     "profsuite analyze trace.json.gz",
     "profsuite analyze run/ --rank 0:4 --only verdict,findings",
-    "profsuite analyze trace.json --steps 3:6 --format html --output report.html",
+    "profsuite analyze trace.json --steps 3:6 --format markdown --output report.md",
     "profsuite analyze trace.json --format json --fail-on critical > report.json",
     "ssh node7 cat /tmp/trace.json | profsuite analyze -",
 )
 
 
 @click.command("analyze", epilog=EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=file_path)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
 )
 @click.option(
-    "--only", callback=parsed(section_list), metavar="NAME[,NAME]", help=f"Only these sections: {', '.join(SECTIONS)}."
+    "--only",
+    callback=parsed(section_list),
+    shell_complete=listed(SECTIONS),
+    metavar="NAME[,NAME]",
+    help=f"Only these sections: {', '.join(SECTIONS)}.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of ops and kernels.")
 @click.option("--full", is_flag=True, help="Of several ranks, print every report whole (text and markdown).")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", shell_complete=file_path, help="Write to a file instead of stdout.")
 @click.option(
     "--peak",
     callback=parsed(peaks),
@@ -124,7 +137,7 @@ def command(
 
     from profsuite.analyzers.report import analyze
     from profsuite.cli.app import FINDINGS, UNREADABLE, one_line
-    from profsuite.cli.loading import examine_files, expand, load_one
+    from profsuite.cli.loading import examine_files, expand, load_one, tell_separate_runs
     from profsuite.cli.result import write
     from profsuite.exporters.ranks import Unreadable
     from profsuite.trace.memory_timeline import memory_kind
@@ -138,6 +151,7 @@ def command(
             raise click.exceptions.Exit(FINDINGS)
         return
     files = expand(paths, ranks)
+    tell_separate_runs(files)
     options["redactor"] = redactor
     wanted = computed(only, form, fail_on, len(files))
     reports: list[Report] = []

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,9 @@ COMMANDS = (
     "doctor", "completion",
 )  # fmt: skip
 """Every command; each lives in the module of its name, as the attribute ``command``."""
+
+COMPLETE = "_PROFSUITE_COMPLETE"
+"""The variable by which a shell asks for completions, as click names it."""
 
 FINDINGS, UNREADABLE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 """Exit codes other than 0; docs/reference/cli.md explains them."""
@@ -63,9 +67,12 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, but a file in place of a command is told what to do."""
-        if args and args[0] not in COMMANDS and os.path.exists(args[0]):  # noqa: PTH110
-            raise click.UsageError(f"{args[0]!r} is a file: profsuite analyze {args[0]}", ctx=ctx)
+        """As click's, but a file in place of a command, or one misspelt, is told what to do."""
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            if os.path.exists(args[0]):  # noqa: PTH110
+                raise click.UsageError(f"{args[0]!r} is a file: profsuite analyze {args[0]}", ctx=ctx)
+            if not args[0].startswith("-") and (near := get_close_matches(args[0], COMMANDS, 1)):
+                raise click.UsageError(f"no command {args[0]!r}; did you mean {near[0]}?", ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -109,6 +116,8 @@ class Commands(click.Group):
         """As click's, but an error is one line on stderr, and an interrupt exits with 130."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a bar or a name that the terminal cannot show is no fault
+        if COMPLETE in os.environ:
+            import_module("profsuite.cli.completion")  # registers our shells
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:

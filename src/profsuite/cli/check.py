@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import color_option, examples, parsed, reader_options, step_range, wants_color
+from profsuite.cli.options import color_option, examples, file_path, parsed, reader_options, step_range, wants_color
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -27,10 +27,25 @@ EXAMPLES = examples(
 
 
 @click.command("check", epilog=EXAMPLES)
-@click.argument("path", metavar="TRACE")
-@click.option("--baseline", metavar="BASE", help="A trace, a folder of ranks, a saved baseline, or a report as JSON.")
-@click.option("--budget", metavar="FILE", help="Limits in TOML; docs/recipes.md lists the keys.")
-@click.option("--save-baseline", metavar="FILE", help="Write what is measured, to compare later recordings with.")
+@click.argument("path", metavar="TRACE", shell_complete=file_path)
+@click.option(
+    "--baseline",
+    metavar="BASE",
+    shell_complete=file_path,
+    help="A trace, a folder of ranks, a saved baseline, or a report as JSON.",
+)
+@click.option(
+    "--budget",
+    metavar="FILE",
+    shell_complete=file_path,
+    help="Limits in TOML; docs/recipes.md lists the keys.",
+)
+@click.option(
+    "--save-baseline",
+    metavar="FILE",
+    shell_complete=file_path,
+    help="Write what is measured, to compare later recordings with.",
+)
 @click.option(
     "--threshold",
     type=click.FloatRange(min=0),
@@ -45,7 +60,7 @@ EXAMPLES = examples(
 @click.option("--github", is_flag=True, help="Append Markdown to the file that $GITHUB_STEP_SUMMARY names.")
 @click.option("--steps", callback=parsed(step_range), metavar="A:B", help="Only these steps of TRACE; 3:6 is 3, 4, 5.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of changed ops.")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", shell_complete=file_path, help="Write to a file instead of stdout.")
 @reader_options
 @redaction_options
 @color_option
@@ -98,10 +113,10 @@ def command(
 def measured(path: str, ranks: list[int] | None, steps: Any, options: dict[str, Any]) -> list[Baseline]:
     """What is measured of each trace behind a path."""
     from profsuite.analyzers.check.baseline import baseline
-    from profsuite.cli.loading import expand, load_one
+    from profsuite.cli.loading import load_one, one_job
 
     limited = steps if options.get("max_memory") is not None else None
-    return [baseline(load_one(file, steps=limited, **options), steps) for file in expand([path], ranks)]
+    return [baseline(load_one(file, steps=limited, **options), steps) for file in one_job(path, ranks)]
 
 
 def baselines(path: str, ranks: list[int] | None, options: dict[str, Any]) -> list[Baseline]:

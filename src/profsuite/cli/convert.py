@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, reader_options, selection_options
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -50,11 +50,12 @@ EXAMPLES = examples(
 
 
 @click.command("convert", epilog=EXAMPLES)
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=file_path)
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
+    shell_complete=file_path,
     help="File or folder to write to, or a collector's address; by default named after the input.",
 )
 @click.option(
@@ -81,7 +82,7 @@ def command(
     docs/formats.md says what each format holds. Formats that hold several ranks take a folder of them; the
     others take one, by --rank.
     """
-    from profsuite.cli.loading import expand, load_one, only, stream_one
+    from profsuite.cli.loading import load_one, one_job, only, stream_one
     from profsuite.errors import ProfsuiteError
     from profsuite.exporters.export import ENDPOINTS, write
     from profsuite.exporters.formats import format_called, format_of
@@ -102,7 +103,7 @@ def command(
             raise ProfsuiteError(f"{target}: exists; choose another, or --force")
         if not target.is_dir() or any(target.iterdir()):
             raise ProfsuiteError(f"{target}: exists and is not an empty folder; choose another, or --force")
-    files = expand([path], ranks) if to.merges else [only(path, ranks)]
+    files = one_job(path, ranks) if to.merges else [only(path, ranks)]
     by_path = {file.path: file for file in files}
     selected = options["steps"] is not None or options["time"] is not None or options["max_memory"] is not None
     if redactor is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from profsuite.cli.options import examples
+from profsuite.cli.options import examples, file_path
 
 EXAMPLES = examples(
     "profsuite dashboard runs/",
@@ -16,7 +16,7 @@ EXAMPLES = examples(
 
 
 @click.command("dashboard", epilog=EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=file_path)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8050, show_default=True, help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import color_option, examples, parsed, reader_options, step_range, wants_color
+from profsuite.cli.options import color_option, examples, file_path, parsed, reader_options, step_range, wants_color
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ EXAMPLES = examples(
 
 
 @click.command("diff", epilog=EXAMPLES)
-@click.argument("before", metavar="BEFORE")
-@click.argument("after", metavar="AFTER")
+@click.argument("before", metavar="BEFORE", shell_complete=file_path)
+@click.argument("after", metavar="AFTER", shell_complete=file_path)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
 )
@@ -48,7 +48,7 @@ EXAMPLES = examples(
     "--steps-after", callback=parsed(step_range), metavar="A:B", help="Those of AFTER, where they are others."
 )
 @click.option("--full", is_flag=True, help="Of several ranks, print every comparison whole (text, markdown, html).")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", shell_complete=file_path, help="Write to a file instead of stdout.")
 @reader_options
 @redaction_options
 @color_option
@@ -103,10 +103,10 @@ def pair_ranks(
 ) -> tuple[list[tuple[RankFile, RankFile]], list[UnmatchedRank]]:
     """The traces to compare, and those without a counterpart; a single trace a side goes with the other's."""
     from profsuite.analyzers.diff.ranks import UnmatchedRank
-    from profsuite.cli.loading import expand
+    from profsuite.cli.loading import one_job
     from profsuite.errors import SelectionError
 
-    old, new = expand([before], ranks), expand([after], ranks)
+    old, new = one_job(before, ranks), one_job(after, ranks)
     if len(old) == len(new) == 1:
         return [(old[0], new[0])], []
     left, right = ({file.rank: file for file in files} for files in (old, new))

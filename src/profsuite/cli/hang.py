@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profsuite.cli.options import color_option, examples, wants_color
+from profsuite.cli.options import color_option, examples, file_path, wants_color
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EXAMPLES = examples(
 
 
 @click.command("hang", epilog=EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, metavar="DUMP...")
+@click.argument("paths", nargs=-1, required=True, metavar="DUMP...", shell_complete=file_path)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to write it."
 )

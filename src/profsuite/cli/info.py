@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, reader_options, selection_options
 
 if TYPE_CHECKING:
     from profsuite.trace.model import Trace
@@ -20,7 +21,7 @@ EXAMPLES = examples(
 
 
 @click.command("info", epilog=EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=file_path)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @selection_options
 @reader_options
@@ -33,7 +34,7 @@ def command(paths: tuple[str, ...], form: str, ranks: list[int] | None, **option
     files, found = expand(paths, ranks), []
     for file in files:
         try:
-            found.append(facts(load_one(file, **options)))
+            found.append(facts(load_one(file, **options)) | {"stored_bytes": stored_bytes(file.path)})
         except TraceError as error:
             if len(files) == 1:
                 raise
@@ -47,7 +48,7 @@ def command(paths: tuple[str, ...], form: str, ranks: list[int] | None, **option
 
 
 def facts(trace: Trace) -> dict[str, Any]:
-    """What ``info`` prints, as one JSON object."""
+    """What ``info`` prints of a trace, as one JSON object."""
     import pyarrow.compute as pc
 
     info = trace.info.to_json()
@@ -64,15 +65,30 @@ def facts(trace: Trace) -> dict[str, Any]:
     return info
 
 
+def stored_bytes(name: str) -> int | None:
+    """What a compressed file takes on the disk; None of any other input, which has one size alone."""
+    from profsuite.trace.source import is_packed
+
+    path = Path(name)
+    try:
+        if "://" in name or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return path.stat().st_size if is_packed(file.read(4)) else None
+    except OSError:
+        return None
+
+
 def as_text(info: dict[str, Any]) -> str:
     """The facts on a screen; what the file does not say is left out."""
     from profsuite.exporters.names import printable
     from profsuite.exporters.units import count, duration, size
 
+    stored, unpacked = info["stored_bytes"], size(info["num_bytes"])
     names = sorted({str(device["name"]) for device in info["devices"] if device.get("name")})
     lines = [
         ("file", info["source"]),
-        ("size", size(info["num_bytes"])),
+        ("size", unpacked if stored is None else f"{size(stored)}, {unpacked} unpacked"),
         ("reader", info["reader"]),
         ("selected", info["selection"]),
         ("events", count(info["num_events"])),

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 POOL_BYTES = 8_000_000
 """Bytes of traces (gzipped: a tenth of their JSON) below which starting processes takes longer than reading them."""
 
-FAULTS = (
-    "repaired",
-    "dropped",
-    "truncated",
-    "empty",
-    "negative_duration",
-    "missing_duration",
-    "unclosed",
-    "trailing_data",
-    "unsupported",
-)
-"""Kinds of the ``health`` table that mean a fault in the file, as opposed to something it lacks."""
+FAULTS = {
+    "repaired": "{} broke JSON's rules and could be repaired",
+    "dropped": "{} could not be read",
+    "truncated": "the file breaks off",
+    "empty": "the file holds no events",
+    "negative_duration": "{} had a negative duration",
+    "missing_duration": "{} had no duration",
+    "unclosed": "{} began and did not end",
+    "trailing_data": "data after the file's end was ignored",
+    "unsupported": "{} of a phase that profsuite does not read",
+}
+"""Kinds of the ``health`` table that mean a fault in the file, as opposed to something it lacks, in words."""
 
 
 def expand(paths: Sequence[str], ranks: list[int] | None) -> list[RankFile]:
@@ -44,9 +44,38 @@ def expand(paths: Sequence[str], ranks: list[int] | None) -> list[RankFile]:
     return files
 
 
+def one_job(path: str, ranks: list[int] | None) -> list[RankFile]:
+    """The trace files behind ``path``, of one job; ``SelectionError`` where they are of several runs."""
+    from profsuite.trace.load import separate_runs
+
+    files = expand([path], ranks)
+    if runs := separate_runs(files):
+        raise SelectionError(f"{path}: holds {len(runs)} separate runs ({some(runs)}); name one of them")
+    return files
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def tell_separate_runs(files: Sequence[RankFile]) -> None:
+    """A line on stderr where files are of several runs: that they are no job, and how to look at one, or at two."""
+    from shlex import quote
+
+    from profsuite.trace.load import separate_runs
+
+    if runs := separate_runs(files):
+        first, second = (quote(run) for run in runs[:2])
+        complain(
+            f"{len(runs)} separate runs ({some(runs)}), not the ranks of one job: profsuite analyze {first} takes one, "
+            f"profsuite diff {first} {second} compares two"
+        )
+
+
 def only(path: str, ranks: list[int] | None) -> RankFile:
     """The one trace file behind ``path``; ``SelectionError`` where it is a folder of several."""
-    files = expand([path], ranks)
+    files = one_job(path, ranks)
     if len(files) > 1:
         known = ", ".join(str(file.rank) for file in files[:8] if file.rank is not None)
         raise SelectionError(f"{path}: holds {len(files)} traces; name one of them, or its --rank ({known})")
@@ -128,7 +157,11 @@ def warn_of_faults(trace: Trace) -> None:
 
 def warn_of(source: str, health: Iterable[tuple[str, int]]) -> None:
     """One line on stderr if the kinds and counts of a trace's ``health`` table have faults of the file."""
-    faults = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in health if kind in FAULTS]
+    faults = [
+        FAULTS[kind].format("1 event" if count == 1 else f"{count:,} events")
+        for kind, count in health
+        if kind in FAULTS
+    ]
     if faults:
         more = "" if source == "-" else f"; profsuite info {source} says more"
         complain(f"warning: {source}: {', '.join(faults)}{more}")

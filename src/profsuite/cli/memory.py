@@ -11,6 +11,7 @@ import click
 from profsuite.cli.options import (
     color_option,
     examples,
+    file_path,
     parsed,
     reader_options,
     selection_options,
@@ -35,17 +36,23 @@ EXAMPLES = examples(
 
 
 @click.command("memory", epilog=EXAMPLES)
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=file_path)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table.")
 @click.option("--device", type=click.IntRange(min=0), metavar="N", help="Only this device.")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Batch size of PATH's run.")
-@click.option("--compare", "other", metavar="OTHER", help="The same job recorded with another batch size.")
+@click.option(
+    "--compare",
+    "other",
+    metavar="OTHER",
+    shell_complete=file_path,
+    help="The same job recorded with another batch size.",
+)
 @click.option("--other-batch", type=click.IntRange(min=1), metavar="N", help="Batch size of OTHER's run.")
 @click.option("--capacity", callback=parsed(size), metavar="SIZE", help="Memory that a larger batch may use: 80GB.")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option("-o", "--output", metavar="FILE", shell_complete=file_path, help="Write to a file instead of stdout.")
 @selection_options
 @reader_options
 @redaction_options

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Value = TypeVar("Value")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -16,6 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 TIME_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 SIZE_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
 
@@ -91,6 +95,31 @@ def parsed(parse: Callable[[str], Value]) -> Callable[[click.Context, click.Para
             raise click.BadParameter(str(error), ctx, param) from error
 
     return callback
+
+
+def file_path(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Tells the shell to complete a path by itself: of a file, or of a folder on the way or in its place."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folder_path(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Tells the shell to complete the path of a folder by itself."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def listed(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the last of some names that are separated by commas, by those that are not there yet."""
+
+    def complete(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        given = before.split(",")
+        return [before + comma + name for name in names if name.startswith(last) and name not in given]
+
+    return complete
 
 
 def examples(*lines: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, reader_options, selection_options
 
 if TYPE_CHECKING:
     from profsuite.trace.model import Trace
@@ -27,7 +27,7 @@ EXAMPLES = examples(
 
 @click.command("query", epilog=EXAMPLES)
 @click.argument("sql", metavar="SQL")
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=file_path)
 @click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
 @click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="Rows of text; 0 is all.")
 @selection_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples
+from profsuite.cli.options import examples, file_path, folder_path
 
 if TYPE_CHECKING:
     from profsuite.collector.profiler import Profile
@@ -32,11 +32,17 @@ EXAMPLES = examples(
     epilog=EXAMPLES,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("script", required=True)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+@click.argument("script", required=True, shell_complete=file_path)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=file_path, metavar="[ARGS]...")
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for python -m.")
 @click.option("--steps", metavar="A:B", help="Record only these optimizer steps: 10:15 is 10 to 14. [default: all]")
-@click.option("-o", "--output", metavar="DIR", help="The run's folder. [default: runs/ and the script's name]")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    shell_complete=folder_path,
+    help="The run's folder. [default: runs/ and the script's name]",
+)
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What records.")
 @click.option("--memory", is_flag=True, help="Every allocation.")
 @click.option("--stacks", is_flag=True, help="Python calls and modules.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profsuite.cli.options import file_path, folder_path
+
 if TYPE_CHECKING:
     from profsuite.trace.redaction.redactor import Redactor
     from profsuite.trace.redaction.settings import Redaction
@@ -58,10 +60,10 @@ def redaction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     made = (
         click.option("--redact", is_flag=True, help=texts["--redact"]),
         click.option("--sensitivity", type=click.Choice(SENSITIVITIES), help=texts["--sensitivity"]),
-        click.option("--redact-rules", metavar="FILE", help=texts["--redact-rules"]),
+        click.option("--redact-rules", metavar="FILE", shell_complete=file_path, help=texts["--redact-rules"]),
         click.option("--opt-out", multiple=True, metavar="GLOB", help=texts["--opt-out"]),
-        click.option("--project", multiple=True, metavar="DIR", help=texts["--project"]),
-        click.option("--redact-report", metavar="FILE", help=texts["--redact-report"]),
+        click.option("--project", multiple=True, metavar="DIR", shell_complete=folder_path, help=texts["--project"]),
+        click.option("--redact-report", metavar="FILE", shell_complete=file_path, help=texts["--redact-report"]),
     )
     options_last: Callable[..., Any] = redacting
     for option in reversed(made):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profsuite.cli import analyze
-from profsuite.cli.options import examples, parsed, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, listed, parsed, reader_options, selection_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +20,14 @@ EXAMPLES = examples(
 
 
 @click.command("report", epilog=EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--html", "output", required=True, metavar="FILE", help="The page to write; - for stdout.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=file_path)
+@click.option(
+    "--html", "output", required=True, metavar="FILE", shell_complete=file_path, help="The page to write; - for stdout."
+)
 @click.option(
     "--only",
     callback=parsed(analyze.section_list),
+    shell_complete=listed(analyze.SECTIONS),
     metavar="NAME[,NAME]",
     help=f"Only these sections: {', '.join(analyze.SECTIONS)}.",
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from profsuite.cli.app import UNREADABLE, Failure
+from profsuite.cli.app import UNREADABLE, Failure, one_line
 
 
 def write(text: str, output: str | None) -> None:
-    """Write a result to the file ``output``, to stdout without one."""
+    """Write a result to the file ``output``, and say so on stderr; to stdout without one."""
     if output is None or output == "-":
         click.echo(text, nl=False, color=True)  # text holds no codes but ours
         return
@@ -17,3 +17,7 @@ def write(text: str, output: str | None) -> None:
             file.write(text)
     except OSError as error:
         raise Failure(f"{output}: cannot be written: {error.strerror}", UNREADABLE) from error
+    from profsuite.exporters.units import size
+
+    num_bytes = len(text.encode("utf-8", "replace"))
+    click.echo(f"wrote {one_line(output)} ({size(num_bytes)})", err=True)

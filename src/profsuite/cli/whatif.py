@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, reader_options, selection_options
+from profsuite.cli.options import examples, file_path, reader_options, selection_options
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ EXAMPLES = examples(
 
 def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     """The scales of a command line."""
+    if not texts:
+        return ()
     from profsuite.analyzers.whatif.edits import parse_scale
 
     try:
@@ -31,7 +33,7 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
 
 
 @click.command("whatif", epilog=EXAMPLES)
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=file_path)
 @click.option(
     "--scale",
     "scales",

@@ -20,7 +20,7 @@ from profsuite.trace.readers.fields import GROUPS, POOLS
 from profsuite.trace.readers.raw import RawTrace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +70,11 @@ def embed(batches: Batches, header: list[tuple[str, str]], write: Callable[[byte
             write(_packet({"group": group, "texts": texts}, _stream(names, arrays)))
 
 
+def embed_ranks(ranks: Sequence[int | None], write: Callable[[bytes], Any]) -> None:
+    """Write which ranks a file holds; of several there are no columns, and profsuite does not read it."""
+    write(_packet({"format": FORMAT, "ranks": list(ranks)}, b""))
+
+
 def _stream(names: list[str], arrays: list[Any]) -> bytes:
     batch = pa.record_batch(arrays, names=names)
     sink = pa.BufferOutputStream()
@@ -96,10 +101,15 @@ def _varint(value: int) -> bytes:
 
 # ---------------------------------------------------------------- reading
 def read_embedded(chunks: Iterable[bytes]) -> RawTrace:
-    """The raw trace of a file that ``embed`` wrote; ``TraceError`` if it is damaged."""
+    """The raw trace of a file that ``embed`` wrote; ``TraceError`` if it is damaged, or of several ranks."""
     parts = _parts(iter(chunks))
     try:
         head, _ = next(parts)
+        if isinstance(ranks := head.get("ranks"), list):
+            raise TraceError(
+                f"holds {len(ranks)} ranks, merged for viewers, and profsuite reads Perfetto files of one; take the "
+                "folder that it was made from, or convert that rank by rank (--rank N)"
+            )
         return _assembled(head, parts)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, StopIteration) as error:
         raise TraceError(f"is damaged: its columns cannot be read ({type(error).__name__}: {error})") from None

@@ -14,6 +14,7 @@ import numpy as np
 
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import group_order, running_max
+from profsuite.trace.marks import RANKS
 from profsuite.trace.readers.raw import Remark, first_place
 
 if TYPE_CHECKING:
@@ -154,9 +155,22 @@ def clock_outlier(trace: Trace) -> list[Remark]:
     return remarks
 
 
+def several_ranks(trace: Trace) -> list[Remark]:
+    """Several ranks in one file, as profsuite merges them for viewers."""
+    ranks = trace.metadata(RANKS)
+    if not isinstance(ranks, list) or len(ranks) < 2:
+        return []
+    return _whole(
+        "several_ranks",
+        trace,
+        f"The file holds {len(ranks)} ranks, merged for viewers. Steps and host time of one would count for the "
+        "others, so it is not analysed: take the folder that it was made from.",
+    )
+
+
 def no_rank(trace: Trace) -> list[Remark]:
     """Neither the header nor the file's name tells the rank."""
-    if trace.info.rank is not None:
+    if trace.info.rank is not None or several_ranks(trace):
         return []
     return _whole(
         "no_rank",
@@ -222,6 +236,7 @@ CHECKS: Final[tuple[Callable[[Trace], list[Remark]], ...]] = (
     no_launch,
     no_kernels,
     clock_outlier,
+    several_ranks,
     no_rank,
     no_device_properties,
     no_steps,

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +143,20 @@ def find_ranks(path: str | os.PathLike[str], ranks: list[int] | None = None) -> 
             raise SelectionError(f"{name}: has no rank {missing[0]} (ranks: {there})")
         files = [file for file in files if file.rank in ranks]
     return files
+
+
+def separate_runs(files: Sequence[RankFile]) -> list[str]:
+    """The folders of files that are of several recordings: where two folders have the same rank, each is one.
+
+    Empty where no rank is in two folders; the ranks of one job may lie in a folder for each node.
+    """
+    folders: dict[int, set[str]] = {}
+    for file in files:
+        if file.rank is not None:
+            folders.setdefault(file.rank, set()).add(os.path.dirname(file.path.rstrip("/")) or ".")  # noqa: PTH120 - or an address
+    if all(len(found) == 1 for found in folders.values()):
+        return []
+    return sorted(set().union(*folders.values()))
 
 
 def _use_c(reader: Reader) -> bool:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 KEY: Final = "profsuite"
 FORMAT: Final = 1
+RANKS: Final = "mergedRanks"
+"""The top-level key of a file of several ranks: which they are.  It is the trace's own, so that it stays when the file
+is written again."""
 
 Track = tuple[str, str]
 

@@ -40,7 +40,8 @@ _FORMATS = {
     b"SQLite format 3": "an SQLite database (Nsight Systems?)",
     b"\x7fELF": "a program",
     b"\x80": "a pickle (a memory snapshot? profsuite memory reads those)",
-    b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file that profsuite wrote",
+    b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file of one rank that "
+    "profsuite wrote",
 }
 
 
@@ -146,6 +147,11 @@ class Source:
             yield block
 
 
+def is_packed(first: bytes) -> bool:
+    """Whether the first bytes of a file are those of compressed data that is read: gzip or zstd."""
+    return first[:2] == b"\x1f\x8b" or first[:4] == ZSTD
+
+
 @contextmanager
 def open_source(name: str, limit: int | None = None, magic: bytes | None = None) -> Iterator[Source]:
     """Open ``name``: a path, ``-`` for standard input, or an fsspec URL.
@@ -159,7 +165,7 @@ def open_source(name: str, limit: int | None = None, magic: bytes | None = None)
         while len(first) < LOOK and (more := stream.read(LOOK - len(first))):  # a pipe gives what it has
             first += more
         zstd = first[:4] == ZSTD
-        gzipped = first[:2] == b"\x1f\x8b" or zstd
+        gzipped = is_packed(first)
         if not first:
             raise TraceError(f"{name}: is empty (0 bytes); was the profiler stopped before it could write?")
         if not gzipped:

@@ -213,7 +213,7 @@ def test_a_pattern_that_matches_nothing(host_bound):
 
 @pytest.mark.parametrize("text", ["gemm", "=2", "gemm=-1", "gemm=nan", "gemm=x", "gemm=inf"])
 def test_a_scale_that_is_none(text):
-    with pytest.raises(ValueError, match="is no scale"):
+    with pytest.raises(ValueError, match="0 or more" if text in ("gemm=-1", "gemm=inf") else "is no scale"):
         parse_scale(text)
     assert parse_scale("a=b=0.5") == ("a=b", 0.5)
 

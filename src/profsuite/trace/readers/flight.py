@@ -15,6 +15,7 @@ from typing import Any
 from profsuite.errors import MissingExtraError, TraceError
 from profsuite.trace.header import rank_in_name
 from profsuite.trace.readers import plain_pickle
+from profsuite.trace.source import is_packed
 
 LARGEST = 1 << 28
 """Bytes of a dump: the ring of 2,000 entries with stacks takes a few MB."""
@@ -90,12 +91,18 @@ def read_flight(path: str | os.PathLike[str]) -> FlightDump:
     """Read a dump; ``TraceError`` in one line where it is none."""
     name = os.fspath(path)
     data = _bytes(name)
+    if (other := _other_kind(data)) is not None:
+        raise TraceError(f"{name}: is no dump of the flight recorder but {other}; of a trace: profsuite analyze {name}")
     try:
         dump = json.loads(data) if data.lstrip()[:1] == b"{" else plain_pickle.loads(data)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{name}: is no JSON ({error})") from None
     except TraceError as error:
+        if data[:1] != b"\x80":
+            raise TraceError(f"{name}: is no dump of the flight recorder: neither JSON nor a pickle") from None
         raise TraceError(f"{name}: {error}") from None
+    if isinstance(dump, dict) and isinstance(dump.get("traceEvents"), list):
+        raise TraceError(f"{name}: is a trace, no dump of the flight recorder: profsuite analyze {name}")
     if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list):
         raise TraceError(f"{name}: is no dump of the flight recorder (it has no list of entries)")
     entries = [entry for raw in dump["entries"] if isinstance(raw, dict) and (entry := _entry(raw)) is not None]
@@ -139,6 +146,15 @@ def _bytes(name: str) -> bytes:
     if not data:
         raise TraceError(f"{name}: is empty (0 bytes)")
     return bytes(data)
+
+
+def _other_kind(data: bytes) -> str | None:
+    """What a file is by its first bytes, where no dump begins with them; null of what may be one."""
+    if is_packed(data):
+        return "compressed (gzip or zstd), as traces are"
+    if data.lstrip()[:1] == b"[":
+        return "a JSON list"
+    return None
 
 
 def _rank(name: str) -> int | None:
