@@ -134,7 +134,10 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
             return _failed(entry, (work and work.error) or "It was given up."), *done
         of_job = None if job is None else job.result
         view = View(found.result, query, of_job, tuple(catalog.entries.values()), together)
-        content = html.Div(page.layout(view), id="content", className=f"page-{name}")
+        try:
+            content = html.Div(page.layout(view), id="content", className=f"page-{name}")
+        except ProfsuiteError as error:  # what can be drawn may be nothing that can be analysed
+            return _failed(entry, str(error)), *done
         filters.restore(content, query)
         return content, *done
 

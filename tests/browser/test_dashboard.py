@@ -19,6 +19,7 @@ from profsuite.analyzers.diff.report import diff
 from profsuite.analyzers.report import analyze
 from profsuite.dashboard.catalog import Catalog
 from profsuite.dashboard.pages import PAGES
+from profsuite.exporters.export import export
 from profsuite.exporters.sections import document
 from profsuite.trace.load import load
 
@@ -187,6 +188,18 @@ def test_a_run_of_the_collector(page, tmp_path, files):
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def test_ranks_merged_into_one_file(page, serve_dashboard, tmp_path):
+    job = [load(path) for path in sorted((SAMPLES / "gpu_ddp_slow_rank").glob("rank_*"))]
+    export(job, tmp_path / "all.json.gz")
+    board = serve_dashboard([tmp_path])
+    for which in ("overview", "kernels"):
+        page.goto(f"{board.address}/{board.keys['all.json.gz']}/{which}")
+        page.wait_for_selector(".failed")
+        assert "holds several ranks" in page.locator(".failed").inner_text()
+    page.get_by_role("link", name="Timeline", exact=True).click()  # which shows them all
+    board.until(page, "+document.querySelector('.timeline')?.dataset.drawn > 0")
 
 
 def test_a_broken_file(page, server):
