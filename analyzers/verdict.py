@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters
+from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters, part_of_time
 from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
 from profsuite.analyzers.findings.host_communication import HOST_COMMUNICATION_REMEDY
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
@@ -181,7 +181,10 @@ def _exposed(analysis: Analysis, what: str) -> str:
     assert analysis.main is not None
     shares, work = analysis.device.shares, analysis.work[analysis.main]
     kind = "comm" if what == "communication" else "memory"
-    top = longest_names(analysis.trace, work.ids[work.kind == WORK_KINDS.index(kind)], top=1)[0]
+    rows = work.ids[work.kind == WORK_KINDS.index(kind)]
+    top = longest_names(analysis.trace, rows, top=1)[0]
+    total = int(analysis.trace.array("slice", "dur")[rows].sum())
+    part = f"{'most' if 2 * top.total_ns > total else 'the largest part'} of it in {short_name(top.name)}"
     name = analysis.device_label
     if what == "communication":
         ns = shares.exposed_comm_ns
@@ -189,13 +192,13 @@ def _exposed(analysis: Analysis, what: str) -> str:
         so_much = f"{percent(hidden)} of the communication is" if hidden else "none of the communication is"
         return (
             f"The job waits for communication: for {ms(ns)} ({_of_time(analysis, ns)}) {name} communicates and "
-            f"computes nothing ({so_much} hidden), most of it in {short_name(top.name)}. "
+            f"computes nothing ({so_much} hidden), {part}. "
             "Compare the ranks for a straggler first, then overlap more or send less."
         )
     ns = shares.exposed_memcpy_ns
     return (
         f"The job waits for copies: for {ms(ns)} ({_of_time(analysis, ns)}) {name} "
-        f"only copies or fills memory, most of it in {short_name(top.name)}. {memcpy_remedy(top.name)}"
+        f"only copies or fills memory, {part}. {memcpy_remedy(top.name)}"
     )
 
 
@@ -287,7 +290,7 @@ def _without_device(analysis: Analysis) -> str:
         rest = "" if signs.selection else " Check the profiler's activities, and that nothing else uses CUPTI."
         if ops.rows:
             top = ops.rows[0]
-            rest = f" On the CPU, {top.name} takes most of the ops' time ({ms(top.host_self_ns)}){_waiting(analysis)}."
+            rest = f" On the CPU, {top.name} takes {part_of_time(top, 'the')}{_waiting(analysis)}."
         return f"{signs.sentence}, so nothing can be said about the device's time.{rest}"
     if not threads:
         return "The recording has neither host nor device work, so there is nothing to judge."

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
+from profsuite.analyzers.findings.wording import percent
 from profsuite.analyzers.memory.model import DeviceMemory, MemoryReport, MemoryShare
 from profsuite.exporters import html, markdown, text
 from profsuite.exporters.csv import cell, numbers
@@ -83,7 +84,7 @@ def _verdict(report: MemoryReport) -> str | None:
     for shares, word in ((peak.by_category, ""), (peak.by_frame or peak.by_op or (), "from ")):
         largest = next((share for share in shares if share.name not in (None, "unknown")), None)
         if largest is not None and largest.pct is not None and largest.pct >= 10:
-            line += f"; {largest.pct:.0f} % {word}{printable(str(largest.name))}"
+            line += f"; {percent(largest.pct / 100)} {word}{printable(str(largest.name))}"
     return f"{line}."
 
 

@@ -198,7 +198,11 @@ def test_no_device_work_not_with_work(job):
 def test_trace_health(job):
     job.events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 100, "tid": 1, "ts": 5})
     finding = found(busy(job).trace(), "trace_health")
-    assert (finding.severity, finding.evidence[0].value) == ("warning", 1)
+    assert (finding.severity, finding.evidence[0].label, finding.evidence[0].value) == (
+        "warning",
+        "missing duration",
+        1,
+    )
 
 
 def test_trace_health_not_for_what_was_merely_not_recorded(job):
