@@ -10,6 +10,7 @@ from profsuite.dashboard.components import definition, figure, note, section
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.time import device_figure, step_figure
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.whatif import far_apart
 from profsuite.exporters.units import duration, percent, size
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def numbers(view: View, report: Report) -> Any:
     """The few numbers that everyone looks for first, each with a link to where it comes from and to what it means."""
     cells: list[tuple[str, str, str, str]] = []
     if report.steps is not None and report.steps.median_ns is not None:
-        cells.append(("step, median", duration(report.steps.median_ns), "timeline", "steps"))
+        mean, median = report.steps.mean_ns, report.steps.median_ns
+        apart = mean is not None and far_apart(mean, median)
+        value = f"{duration(median)} (mean {duration(mean or 0)})" if apart else duration(median)
+        cells.append(("step, median", value, "timeline", "steps"))
     busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
     if busiest is not None and busiest.shares.busy_pct is not None:
         cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline", TIME))

@@ -8,24 +8,32 @@ from profsuite.exporters.sections.whatif import LEAST_SHARE, PATH_CAUSES
 
 
 def path_figure(report: Report) -> Figure | None:
-    """The critical path by cause; null where nothing could be replayed."""
+    """The critical path by cause, a step where steps are known; null where nothing could be replayed."""
     if report.whatif is None:
         return None
-    parts = [part for part in report.whatif.path.parts if (part.path_pct or 0) >= LEAST_SHARE]
+    path = report.whatif.path
+    parts = [part for part in path.parts if (part.path_pct or 0) >= LEAST_SHARE]
     names = [PATH_CAUSES[part.cause] for part in parts]
-    return bars_across("The critical path", names, [("on the path", ORANGE, [ms(part.total_ns) for part in parts])])
+    values = [ms(part.total_ns / (path.num_steps or 1)) for part in parts]
+    return bars_across("The critical path", names, [("on the path", ORANGE, values)], _unit(path.num_steps))
 
 
 def saving_figure(report: Report) -> Figure | None:
-    """What removing each obstacle would save, by replay; null where nothing would."""
+    """What removing each obstacle would save, by replay, a step where steps are known; null where nothing would."""
     if report.whatif is None:
         return None
-    length = report.whatif.length_ns
+    length, steps = report.whatif.length_ns, report.whatif.path.num_steps
     found = [s for s in report.whatif.scenarios if s.saving_ns * 100 >= LEAST_SHARE * length]
     if not found:
         return None
-    values = [ms(scenario.saving_ns) for scenario in found]
-    return bars_across("What would be saved, by replay", [s.name for s in found], [("saved", GREEN, values)])
+    values = [ms(scenario.saving_ns / (steps or 1)) for scenario in found]
+    names = [scenario.name for scenario in found]
+    return bars_across("What would be saved, by replay", names, [("saved", GREEN, values)], _unit(steps))
+
+
+def _unit(steps: int) -> str:
+    """What values are in that were divided by the steps, if there are any."""
+    return f"ms a step (mean of {steps:,})" if steps > 1 else "ms a step" if steps else "ms, whole recording"
 
 
 def op_figure(report: Report) -> Figure | None:
