@@ -10,6 +10,7 @@ from profsuite.dashboard.components import definition, figure, note, section
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.time import device_figure, step_figure
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.memory import ABOVE
 from profsuite.exporters.sections.whatif import far_apart
 from profsuite.exporters.units import duration, percent, size
 
@@ -82,8 +83,9 @@ def numbers(view: View, report: Report) -> Any:
     if report.roofline is not None and report.roofline.mfu_pct is not None:
         cells.append(("of the peak (MFU)", percent(report.roofline.mfu_pct), "kernels", "roofline"))
     if report.memory is not None and report.memory.main is not None:
-        peak = report.memory.main.peak.allocated_bytes
-        cells.append(("memory, peak", size(peak), "memory", "memory"))
+        main = report.memory.main
+        label = f"memory, peak {ABOVE}" if main.deltas_only else "memory, peak"
+        cells.append((label, size(main.peak.allocated_bytes), "memory", "memory"))
     if report.findings is None:
         cells.append(("memory, peak", "…", "memory", "memory"))
         cells.append(("saved with the best of the changes", "…", "whatif", "critical-path-and-what-if"))
