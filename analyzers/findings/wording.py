@@ -79,6 +79,11 @@ def percent(share: float) -> str:
     return f"{round(value, 9):.{digits}f} %"
 
 
+def most(part: float, whole: float) -> str:
+    """What to call the largest part of a whole: only what is more than half of it is most of it."""
+    return "most" if 2 * part > whole else "the largest part"
+
+
 def whole(analysis: Analysis) -> str:
     """What to call all that was loaded."""
     return "selection" if analysis.trace.info.selection else "recording"

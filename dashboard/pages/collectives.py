@@ -142,7 +142,7 @@ def _table(job: JobReport) -> Any:
         number("skew_ms", "longest wait of a rank, total", "ms"),
         number("exposed_ms", "exposed, total of all ranks", "ms", sort="desc"),
         number("waiting_ms", "of the exposed: waiting, total of all ranks", "ms"),
-        number("waits_for", "mostly for rank", digits=0),
+        number("waits_for", "most for rank", digits=0),
         number("alg", "algorithm", "GB/s", digits=2),
         number("bus", "bus", "GB/s", digits=2),
         {"field": "fabric", "headerName": "fabric"},

@@ -75,8 +75,8 @@ def numbers(view: View, report: Report) -> Any:
     if busiest is not None and busiest.shares.busy_pct is not None:
         cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline", TIME))
         for label, ns, page in (
-            ("exposed communication", busiest.shares.exposed_comm_ns, "collectives"),
-            ("GPU idle", busiest.shares.idle_ns, "timeline"),
+            ("exposed communication, total", busiest.shares.exposed_comm_ns, "collectives"),
+            ("GPU idle, total", busiest.shares.idle_ns, "timeline"),
         ):
             share = percent(100 * ns / busiest.shares.window_ns)
             cells.append((label, f"{duration(ns)} ({share})", page, TIME))

@@ -80,7 +80,7 @@ def _waits(job: JobReport) -> Table:
                 _offset(rank),
             )
         )
-    titles = ("rank", "waited", "exposed", "mostly for", "others waited for it", "last at", "clock offset")
+    titles = ("rank", "waited", "exposed", "most for", "others waited for it", "last at", "clock offset")
     heading = tuple(Column(title, optional=title in ("exposed", "clock offset")) for title in titles)
     caption = f"{plural(job.num_matched, 'collective')} matched; exposed: share of the rank's window"
     return without_empty(caption, heading, rows)

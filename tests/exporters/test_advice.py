@@ -8,8 +8,8 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from profsuite.analyzers.base import Evidence, Finding, Place
+from profsuite.analyzers.findings.wording import most, share
 from profsuite.analyzers.findings.wording import percent as of_fraction
-from profsuite.analyzers.findings.wording import share
 from profsuite.exporters import markdown, text
 from profsuite.exporters.sections.advice import advice_on
 from profsuite.exporters.units import count, percent
@@ -51,6 +51,10 @@ def test_what_is_not_all_is_not_shown_as_all():
     assert of_fraction(0.9949) == "99 %"
     assert of_fraction(1.0) == "100 %"
     assert of_fraction(0.0996) == percent(9.96) == "10.0 %"
+
+
+def test_only_more_than_half_is_most():
+    assert [most(part, 100) for part in (51, 50, 27)] == ["most", "the largest part", "the largest part"]
 
 
 def test_fractions_of_large_counts():
