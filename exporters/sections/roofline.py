@@ -43,7 +43,7 @@ def _notes(roofline: Roofline) -> Sequence[str]:
             "kernels' names."
         )
     if roofline.launch_bound_pct:
-        notes.append(f"{percent(roofline.launch_bound_pct)} of kernel time is in kernels below 10 µs.")
+        notes.append(f"{percent(roofline.launch_bound_pct)} of the compute kernels' time is in kernels below 10 µs.")
     if roofline.tail_loss_ns:
         notes.append(f"Unfilled last waves waste up to {duration(roofline.tail_loss_ns)} in kernels of 10 µs or more.")
     if any(op.attained.beyond for op in roofline.ops):
