@@ -17,8 +17,9 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=False):
     """One number that a finding rests on, and where it comes from.
 
-    ``value`` is in ``unit`` (``ns``, ``%``, ``count``, ``per step``, ``bytes``, or ``""`` for text); ``slice_ids``
-    are up to five rows of the ``slice`` table that show it, the largest first.
+    ``value`` is in ``unit`` (``ns``, ``%``, ``count``, ``per step``, ``bytes``, or ``""`` for text) and not rounded:
+    whoever prints it rounds it, once, so that a number reads the same everywhere.  ``slice_ids`` are up to five rows
+    of the ``slice`` table that show it, the largest first.
     """
 
     label: str

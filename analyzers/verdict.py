@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters
+from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters, part_of_time
 from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
 from profsuite.analyzers.findings.host_communication import HOST_COMMUNICATION_REMEDY
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
 from profsuite.analyzers.findings.kernel_bound import kernel_hint, leading_kernels
 from profsuite.analyzers.findings.no_device_work import device_signs
-from profsuite.analyzers.findings.wording import ms, percent, whole
+from profsuite.analyzers.findings.wording import most, ms, percent, whole
 from profsuite.analyzers.host_calls import waits_for_values
 from profsuite.analyzers.host_collectives import communication_ns, communication_rows
 from profsuite.analyzers.idle import CAUSES
@@ -181,7 +181,10 @@ def _exposed(analysis: Analysis, what: str) -> str:
     assert analysis.main is not None
     shares, work = analysis.device.shares, analysis.work[analysis.main]
     kind = "comm" if what == "communication" else "memory"
-    top = longest_names(analysis.trace, work.ids[work.kind == WORK_KINDS.index(kind)], top=1)[0]
+    rows = work.ids[work.kind == WORK_KINDS.index(kind)]
+    top = longest_names(analysis.trace, rows, top=1)[0]
+    total = int(analysis.trace.array("slice", "dur")[rows].sum())
+    part = f"{most(top.total_ns, total)} of it in {short_name(top.name)}"
     name = analysis.device_label
     if what == "communication":
         ns = shares.exposed_comm_ns
@@ -189,13 +192,13 @@ def _exposed(analysis: Analysis, what: str) -> str:
         so_much = f"{percent(hidden)} of the communication is" if hidden else "none of the communication is"
         return (
             f"The job waits for communication: for {ms(ns)} ({_of_time(analysis, ns)}) {name} communicates and "
-            f"computes nothing ({so_much} hidden), most of it in {short_name(top.name)}. "
+            f"computes nothing ({so_much} hidden), {part}. "
             "Compare the ranks for a straggler first, then overlap more or send less."
         )
     ns = shares.exposed_memcpy_ns
     return (
         f"The job waits for copies: for {ms(ns)} ({_of_time(analysis, ns)}) {name} "
-        f"only copies or fills memory, most of it in {short_name(top.name)}. {memcpy_remedy(top.name)}"
+        f"only copies or fills memory, {part}. {memcpy_remedy(top.name)}"
     )
 
 
@@ -219,7 +222,7 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
         only = "only " if analysis.share(analysis.device.shares.busy_ns) < 0.5 else ""
         return (
             f"The CPU is the bottleneck: {name} is busy {only}{busy} of its window, and for {lost} ({of}) its next "
-            f"work had not been launched yet, mostly for {_slowest_part(analysis)}. "
+            f"work had not been launched yet, {_slowest_part(analysis)}. "
             f"{_lone_gap(analysis, cause, ns) or _LAUNCH_LESS}"
         )
     said = {
@@ -277,7 +280,8 @@ def _slowest_part(analysis: Analysis) -> str:
         "the dispatch of ops": split.op_ns,
         "launch calls and their latency": split.launch_ns,
     }
-    return max(parts, key=lambda part: parts[part])
+    longest = max(parts, key=lambda part: parts[part])
+    return f"{'mostly' if 2 * parts[longest] > sum(parts.values()) else 'most of all'} for {longest}"
 
 
 def _without_device(analysis: Analysis) -> str:
@@ -287,7 +291,7 @@ def _without_device(analysis: Analysis) -> str:
         rest = "" if signs.selection else " Check the profiler's activities, and that nothing else uses CUPTI."
         if ops.rows:
             top = ops.rows[0]
-            rest = f" On the CPU, {top.name} takes most of the ops' time ({ms(top.host_self_ns)}){_waiting(analysis)}."
+            rest = f" On the CPU, {top.name} takes {part_of_time(top, 'the')}{_waiting(analysis)}."
         return f"{signs.sentence}, so nothing can be said about the device's time.{rest}"
     if not threads:
         return "The recording has neither host nor device work, so there is nothing to judge."
@@ -301,10 +305,11 @@ def _without_device(analysis: Analysis) -> str:
     rows = communication_rows(analysis)
     _, exposed = communication_ns(analysis, rows)
     if analysis.share(exposed) >= 0.2:
-        name = longest_names(analysis.trace, rows, top=1)[0].name
+        longest = longest_names(analysis.trace, rows, top=1)[0]
+        part = most(longest.total_ns, int(analysis.trace.array("slice", "dur")[rows].sum()))
         return (
             f"The job runs on the CPU alone and waits for communication: for {ms(exposed)} "
-            f"({_of_time(analysis, exposed)}) collectives are under way while no op runs, most of it {name}. "
+            f"({_of_time(analysis, exposed)}) collectives are under way while no op runs, {part} of it {longest.name}. "
             f"{HOST_COMMUNICATION_REMEDY}"
         )
     if main.compile_ns >= 0.2 * main.window_ns:

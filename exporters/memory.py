@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import msgspec
 
+from profsuite.analyzers.findings.wording import percent
 from profsuite.analyzers.memory.model import DeviceMemory, MemoryReport, MemoryShare
 from profsuite.exporters import html, markdown, text
 from profsuite.exporters.csv import cell, numbers
 from profsuite.exporters.document import Document, Table
 from profsuite.exporters.names import printable
 from profsuite.exporters.sections.advice import advice_on
-from profsuite.exporters.sections.memory import batch_section, device_name, memory_sections
+from profsuite.exporters.sections.memory import allocated, batch_section, device_name, memory_sections
 from profsuite.exporters.units import plural, size
 
 COLUMNS = ("device", "section", "subject", "category", "step", "metric", "value", "unit")
@@ -77,13 +78,13 @@ def _verdict(report: MemoryReport) -> str | None:
     peak = device.peak
     name = device_name(device)
     line = f"{printable(name)}: peak" if name else "Peak"
-    line += f" {size(peak.allocated_bytes)} allocated"
+    line += f" {allocated(device)}"
     if peak.reserved_bytes is not None:
         line += f" of {size(peak.reserved_bytes)} reserved"
     for shares, word in ((peak.by_category, ""), (peak.by_frame or peak.by_op or (), "from ")):
         largest = next((share for share in shares if share.name not in (None, "unknown")), None)
         if largest is not None and largest.pct is not None and largest.pct >= 10:
-            line += f"; {largest.pct:.0f} % {word}{printable(str(largest.name))}"
+            line += f"; {percent(largest.pct / 100)} {word}{printable(str(largest.name))}"
     return f"{line}."
 
 

@@ -157,7 +157,7 @@ def _write_advice(console: Console, advice: Sequence[Advice]) -> None:
         console.print(Padding(_labelled(item.lines(), 6), (0, 0, 0, 5)))
     left = len(advice) - FINDINGS_SHOWN
     if left > 0:
-        rest = ", ".join(item.title for item in advice[FINDINGS_SHOWN:])
+        rest = ", ".join(f"{n}. {item.title}" for n, item in enumerate(advice[FINDINGS_SHOWN:], FINDINGS_SHOWN + 1))
         console.print(Padding(Text(f"{plural(left, 'more finding')}: {rest}", style="dim"), (0, 0, 0, 2)))
 
 

@@ -64,19 +64,22 @@ def duration(ns: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as ``12.3 %``; never rounded to 0 or 100 unless it is."""
+    """A share as ``12.3 %``; never rounded to 0 or 100 unless it is.
+
+    Two ways to compute one share can differ in the last bit, which must not decide how 8.95 is rounded.
+    """
     if 0 < value < 0.05:
         return "<0.1 %"
     if 99.95 <= value < 100:
         return ">99.9 %"
-    return f"{value:.1f} %"
+    return f"{round(value, 9):.1f} %"
 
 
 def count(value: float) -> str:
-    """A number of things, with thousands separated; fractions to four digits."""
+    """A number of things, with thousands separated; fractions to four digits, to a whole number from 1,000 on."""
     if isinstance(value, int) or float(value).is_integer():
         return f"{int(value):,}"
-    return f"{value:,.4g}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def size(num_bytes: float) -> str:

@@ -12,6 +12,7 @@ from profsuite.trace.classes import ON_DEVICE, Role, slice_roles
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.ops import OpRow
 
 
 def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
@@ -30,7 +31,7 @@ def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
         Finding(
             id="cpu_only",
             title=(
-                f"The job runs on the CPU alone; {top.name} takes most of its ops' time ({ms(own)})"
+                f"The job runs on the CPU alone; {top.name} takes {part_of_time(top, 'its')}"
                 if matters
                 else f"The job runs on the CPU alone, and its ops are not what takes the time ({ms(total)} in all)"
             ),
@@ -57,6 +58,13 @@ def cpu_only(analysis: Analysis) -> tuple[Finding, ...]:
             cost_ns=None,
         ),
     )
+
+
+def part_of_time(top: OpRow, whose: str) -> str:
+    """What the op with most time of its own takes of all ops' time, in words; only what is above half is most."""
+    part = (top.host_self_pct or 0.0) / 100
+    most = "most" if part > 0.5 else "the largest share"
+    return f"{most} of {whose} ops' time ({percent(part)}, {ms(top.host_self_ns)})"
 
 
 def op_matters(analysis: Analysis) -> bool:

@@ -42,7 +42,7 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
     ]
     own, threads = samples(trace, "CPU", "process_pct")[1], samples(trace, "CPU", "threads")[1]
     if len(own):
-        evidence.append(Evidence(label="of it this process", value=round(float(own.mean()) / 100, 1), unit="cores"))
+        evidence.append(Evidence(label="of it this process", value=float(own.mean()) / 100, unit="cores"))
     if len(threads):
         evidence.append(Evidence(label="threads of this process, most", value=float(threads.max())))
     return (

@@ -39,7 +39,7 @@ def dtype_conversions(analysis: Analysis) -> tuple[Finding, ...]:
                 time("conversions", ns, slices_of(ops)),
                 share("share of the window", fraction),
                 count("casts", sum(op.count for op in ops)),
-                text("mostly from", often),
+                text("mostly from" if 2 * most > sum(spent.values()) else "the largest part from", often),
                 time("its time", most),
                 *largest(ops),
             ),

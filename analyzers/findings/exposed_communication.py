@@ -32,7 +32,7 @@ def exposed_communication(analysis: Analysis) -> tuple[Finding, ...]:
         share("share of the window", fraction),
         *per_step("exposed communication", analysis, shares.exposed_comm_ns),
         time("all communication", shares.comm_ns),
-        *((Evidence(label="hidden by compute", value=round(shares.overlap_pct or 0.0, 2), unit="%"),)),
+        Evidence(label="hidden by compute", value=shares.overlap_pct or 0.0, unit="%"),
         text("longest", top.name, top.slice_ids),
         time("its total", top.total_ns),
     ]

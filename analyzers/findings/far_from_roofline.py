@@ -53,7 +53,7 @@ def far_from_roofline(analysis: Analysis) -> tuple[Finding, ...]:
                 share("share of the window", fraction),
                 time("least time that the peaks allow", int(bound)),
                 *largest(ops),
-                Evidence(label="its share of the roofline", value=round(reached, 2), unit="%"),
+                Evidence(label="its share of the roofline", value=reached, unit="%"),
                 text("its bound", first.attained.bound or "unknown"),
             ),
             where=somewhere(analysis, first.longest_slice_id, op=first.name),

@@ -8,6 +8,7 @@ from profsuite.analyzers.base import Finding
 from profsuite.analyzers.findings.wording import (
     count,
     grade,
+    most,
     ms,
     per_step,
     percent,
@@ -92,10 +93,12 @@ def host_remedy(analysis: Analysis) -> str:
         "with one call, torch.compile fuses small ops, a larger batch gives each launch more work. The profiler itself "
         "slows every op and call, most of all with stacks and shapes: compare the step time without it."
     )
-    if split.python_ns >= max(split.op_ns, split.launch_ns):
+    largest = max(split.python_ns, split.op_ns, split.launch_ns)
+    part = most(largest, split.python_ns + split.op_ns + split.launch_ns).capitalize()
+    if split.python_ns == largest:
         stacks = analysis.trace.num_rows("python_call") > 0
         where = "" if stacks else " Record with with_stack=True to see which Python code."
-        return f"Most of it is Python between the ops. {common}{where}"
-    if split.op_ns >= split.launch_ns:
-        return f"Most of it is op dispatch. {common} Use fused or foreach optimizers (fused=True) and fused layers."
-    return f"Most of it is launching itself. {common}"
+        return f"{part} of it is Python between the ops. {common}{where}"
+    if split.op_ns == largest:
+        return f"{part} of it is op dispatch. {common} Use fused or foreach optimizers (fused=True) and fused layers."
+    return f"{part} of it is launching itself. {common}"

@@ -89,7 +89,7 @@ def waits_finding(
     start, end = analysis.trace.array("slice", "ts"), analysis.trace.end
     evidence = [
         count("waits", number, rows[:5].tolist()),
-        *((Evidence(label="waits", value=round(number / steps, 2), unit="per step"),) if steps else ()),
+        *((Evidence(label="waits", value=number / steps, unit="per step"),) if steps else ()),
         time("the host waits", union_length(start[rows], end[rows])),
         time("device idle after them", cost),
         share("share of the window", fraction),

@@ -36,6 +36,7 @@ def kernel_bound(analysis: Analysis) -> tuple[Finding, ...]:
         return ()
     leading = leading_kernels(analysis)
     top = leading.largest
+    mostly = "mostly" if leading.share > 0.5 else "most of all"
     op = next((row.top_op for row in analysis.kernels.rows if row.name == top.name), None)
     evidence = [
         time("compute", compute),
@@ -54,7 +55,7 @@ def kernel_bound(analysis: Analysis) -> tuple[Finding, ...]:
         Finding(
             id="kernel_bound",
             title=(
-                f"The GPU computes {percent(fraction)} of its window, mostly {leading.family} "
+                f"The GPU computes {percent(fraction)} of its window, {mostly} {leading.family} "
                 f"({percent(leading.share)} of kernel time)"
             ),
             severity="info",

@@ -43,6 +43,6 @@ def largest(ops: Sequence[RooflineOp]) -> tuple[Evidence, ...]:
     shapes = "".join(first.input_dims.split()).replace(",[]", "")
     rows = [first.longest_slice_id] if first.longest_slice_id is not None else []
     return (
-        text("most of it in", f"{first.name} {shapes}", rows),
+        text("the largest part in", f"{first.name} {shapes}", rows),
         time("its time", first.device_ns or 0),
     )

@@ -51,7 +51,7 @@ def layout_transposes(analysis: Analysis) -> tuple[Finding, ...]:
                 time("copies that change the layout", ns, first.slice_ids),
                 share("share of the window", fraction),
                 count("kernels", len(chosen)),
-                text("most of it in", first.name, first.slice_ids[:1]),
+                text("the largest part in", first.name, first.slice_ids[:1]),
                 time("its time", first.total_ns),
             ),
             where=somewhere(analysis, first.slice_ids[0]),

@@ -46,7 +46,7 @@ def _of(analysis: WithMemory, device: DeviceMemory) -> Finding | None:
             Evidence(label="reserved", value=state.reserved_bytes, unit="bytes"),
             Evidence(label="allocated", value=state.allocated_bytes, unit="bytes"),
             Evidence(label="free", value=state.free_bytes, unit="bytes"),
-            Evidence(label="fragmentation", value=round(state.fragmentation_pct, 2), unit="%"),
+            Evidence(label="fragmentation", value=state.fragmentation_pct, unit="%"),
             count("free blocks", state.num_free_blocks),
             count("segments", state.num_segments),
         ),

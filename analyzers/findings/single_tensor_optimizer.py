@@ -69,7 +69,7 @@ def single_tensor_optimizer(analysis: Analysis) -> tuple[Finding, ...]:
             evidence=(
                 text("optimizer", name, rows[:5].tolist()),
                 count("calls", len(rows)),
-                Evidence(label="update ops", value=round(ops / len(rows), 1), unit="per call"),
+                Evidence(label="update ops", value=ops / len(rows), unit="per call"),
                 time("its work alone" if analysis.device else "in its steps", spent.alone_ns),
                 *((time("device idle before that work", spent.idle_ns),) if analysis.device else ()),
                 share("share of the window", fraction),

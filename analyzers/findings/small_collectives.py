@@ -46,7 +46,7 @@ def small_collectives(analysis: Analysis) -> tuple[Finding, ...]:
     each = int(np.median(c.num_bytes[small]))
     evidence = [
         count("small collectives", len(small), c.slice_ids[longest].tolist()),
-        *((Evidence(label="a step", value=round(len(small) / steps, 1), unit="count"),) if steps else ()),
+        *((Evidence(label="a step", value=len(small) / steps, unit="count"),) if steps else ()),
         text("most of them", kind),
         Evidence(label="median size", value=each, unit="bytes"),
         time("median duration", int(np.median(c.dur[small]))),

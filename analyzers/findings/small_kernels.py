@@ -35,8 +35,8 @@ def small_kernels(analysis: Analysis) -> tuple[Finding, ...]:
     evidence = [
         count("kernels", table.num_kernels),
         count(f"of them below {SHORT_KERNEL_NS // 1000} µs", table.num_short),
-        Evidence(label="share of kernels", value=round(short, 2), unit="%"),
-        Evidence(label="share of kernel time", value=round(table.short_time_pct or 0.0, 2), unit="%"),
+        Evidence(label="share of kernels", value=short, unit="%"),
+        Evidence(label="share of kernel time", value=table.short_time_pct or 0.0, unit="%"),
         time("device idle for late or queued launches", lost),
         count("kernels launched by graphs", table.from_graphs),
     ]

@@ -35,7 +35,7 @@ def sparse_slower_than_dense(analysis: Analysis) -> tuple[Finding, ...]:
         text("layout", first.layout),
     ]
     if first.density_pct is not None:
-        evidence.append(Evidence(label="density", value=round(first.density_pct, 4), unit="%"))
+        evidence.append(Evidence(label="density", value=first.density_pct, unit="%"))
     return (
         Finding(
             id="sparse_slower_than_dense",

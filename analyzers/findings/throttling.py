@@ -88,9 +88,9 @@ def _clocks(analysis: Analysis, ordinal: int, lowered: np.ndarray) -> list[Evide
     if not len(times):
         return []
     then = mhz[np.isin(times, lowered)]
-    evidence = [Evidence(label="highest SM clock seen", value=round(float(mhz.max()), 1), unit="MHz")]
+    evidence = [Evidence(label="highest SM clock seen", value=float(mhz.max()), unit="MHz")]
     if len(then):
-        evidence.append(Evidence(label="mean SM clock while throttled", value=round(float(then.mean()), 1), unit="MHz"))
+        evidence.append(Evidence(label="mean SM clock while throttled", value=float(then.mean()), unit="MHz"))
     celsius = samples(analysis.trace, f"GPU {ordinal} temperature", "gpu_c")[1]
     if len(celsius):
         evidence.append(text("highest temperature seen", f"{celsius.max():.0f} °C"))

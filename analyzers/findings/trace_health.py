@@ -39,13 +39,13 @@ def _faults(analysis: Analysis) -> tuple[Finding, ...]:
             title=f"The file has faults: {', '.join(sorted({row['kind'].replace('_', ' ') for row in rows}))}",
             severity="warning" if grave else "info",
             evidence=tuple(
-                Evidence(label=f"{row['kind']}: {row['message']}", value=row["count"], unit="count") for row in rows
+                Evidence(label=row["kind"].replace("_", " "), value=row["count"], unit="count") for row in rows
             ),
             where=Place(rank=analysis.trace.info.rank),
             remedy=(
                 "Totals are lower bounds. Record again, and let the profiler finish writing before the job ends."
                 if grave
-                else "Most numbers hold; what each fault means for them stands with it."
+                else "Most numbers hold; what each fault means for them stands under Trace health."
             ),
             cost_ns=None,
         ),

@@ -68,13 +68,20 @@ def times(number: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A fraction for reading; what is not quite all is never shown as 100 %."""
+    """A fraction for reading, whole from 10 % on; what is not quite all is never shown as 100 %."""
     value = 100 * share
     if 0 < value < 0.05:
         return "<0.1 %"
-    if 99.5 <= value < 100:
-        return f"{min(value, 99.9):.1f} %"
-    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+    if 99.95 <= value < 100:
+        return ">99.9 %"
+    digits = 0 if value == 0 or 10 <= value < 99.5 or value >= 100 else 1
+    # As exporters.units.percent: the last bit must not decide how 8.95 is rounded.
+    return f"{round(value, 9):.{digits}f} %"
+
+
+def most(part: float, whole: float) -> str:
+    """What to call the largest part of a whole: only what is more than half of it is most of it."""
+    return "most" if 2 * part > whole else "the largest part"
 
 
 def whole(analysis: Analysis) -> str:
@@ -88,8 +95,8 @@ def time(label: str, ns: int, rows: Iterable[int] = ()) -> Evidence:
 
 
 def share(label: str, fraction: float) -> Evidence:
-    """Evidence: a share of something, given as a fraction."""
-    return Evidence(label=label, value=round(100 * fraction, 2), unit="%")
+    """Evidence: a share of something, given as a fraction; exact, as all evidence is: whoever prints it rounds it."""
+    return Evidence(label=label, value=100 * fraction, unit="%")
 
 
 def count(label: str, number: int, rows: Iterable[int] = ()) -> Evidence:
@@ -105,7 +112,7 @@ def text(label: str, value: str, rows: Iterable[int] = ()) -> Evidence:
 def per_step(label: str, analysis: Analysis, ns: int) -> tuple[Evidence, ...]:
     """Evidence: a time spread over the steps, in ms; none without steps."""
     value = analysis.per_step_ms(ns)
-    return () if value is None else (Evidence(label=label, value=round(value, 3), unit="ms per step"),)
+    return () if value is None else (Evidence(label=label, value=value, unit="ms per step"),)
 
 
 def bytes_moved(analysis: Analysis, own: NDArray[np.bool_]) -> tuple[Evidence, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from profsuite.analyzers.findings.wording import WARNING, ms, percent
+from profsuite.analyzers.findings.wording import WARNING, most, ms, percent
 
 if TYPE_CHECKING:
     from profsuite.analyzers.job.report import Job
@@ -33,13 +33,16 @@ def job_verdict(job: Job) -> str:
     )
     blame = blamed(job)
     if blame is not None and waited >= exposed / 2:
-        return f"{opening}, most of it for rank {job.summaries[blame].rank}. {_why(job, blame)}"
+        caused = job.waits.matrix.sum(axis=1)
+        part = most(int(caused[blame]), int(caused.sum()))
+        return f"{opening}, {part} of it for rank {job.summaries[blame].rank}. {_why(job, blame)}"
     if waited >= exposed / 2:
         return f"{opening}, now for one, now for another: even out the ranks' work (batch sizes, input, pauses)."
     slow = job.collectives[0]
     group = f" in group {slow.group}" if slow.group else ""
+    part = most(slow.exposed_ns - slow.exposed_wait_ns, exposed - waited)
     return (
-        f"{opening}, the rest is transfer, most of it {slow.kind}{group}: overlap it with computation, send less, or "
+        f"{opening}, the rest is transfer, {part} of it {slow.kind}{group}: overlap it with computation, send less, or "
         "use larger messages."
     )
 

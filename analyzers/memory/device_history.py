@@ -173,6 +173,16 @@ class Events:
             None if (reserved == NULL).any() or not reserved.any() else reserved,
         )
 
+    @property
+    def has_addresses(self) -> bool:
+        """Whether any event has one, so that allocations and frees can be joined."""
+        return bool((self.address != NULL).any())
+
+    @property
+    def deltas_only(self) -> bool:
+        """Whether the events tell changes alone: neither a total nor an address."""
+        return len(self.bytes) > 0 and self.allocated is None and not self.has_addresses
+
 
 def _matched(events: Events) -> Allocations:
     """Allocations in terms of all events; events without an address only count in the curve."""
@@ -195,6 +205,11 @@ def _levels(events: Events, allocations: Allocations, num_seen: int) -> tuple[In
     events, the others from names alone.
     """
     known = int(allocations.bytes[allocations.start == BEFORE].sum())
+    if events.deltas_only:
+        # What was freed must have been there.
+        change = np.cumsum(events.bytes)
+        known += max(0, -int(change.min(initial=0)))
+        return known + change, known
     unrecorded = ~allocations.ended & (allocations.end < len(events.ts))
     if events.allocated is None:
         level = known + np.cumsum(events.bytes)

@@ -30,6 +30,8 @@ def largest_batch(
     small, big = report_small.main, report_big.main
     if small is None or big is None:
         raise ValueError("both recordings must have memory events")
+    if small.deltas_only or big.deltas_only:
+        raise ValueError("both recordings must have totals of memory: changes alone do not tell what was there before")
     if small.device_type != big.device_type:
         raise ValueError(f"the recordings are of different devices ({small.device_type} and {big.device_type})")
     low, high = step_peak(small), step_peak(big)

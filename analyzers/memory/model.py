@@ -210,6 +210,9 @@ class DeviceMemory(Struct, frozen=True, kw_only=True):
     did not report.  What a source cannot tell is null: steps and growth of snapshots, fragmentation, retries and
     failures of traces, all but sums of raw timelines.  ``over_time`` (null for snapshots, which know no categories)
     sums to ``allocated_bytes`` of each point, but where the recorder's total is below what it reported as allocated.
+    ``deltas_only`` marks a trace whose events have neither addresses nor totals: every number of bytes is then above
+    what was allocated when the recording began (or above the least that this can have been, where more was freed than
+    allocated), allocations are not joined to their frees, and what rests on that is null.
     """
 
     device_type: str
@@ -233,6 +236,7 @@ class DeviceMemory(Struct, frozen=True, kw_only=True):
     retries: tuple[AllocatorRetry, ...] | None
     out_of_memory: tuple[OutOfMemory, ...] | None
     over_time: tuple[CategoryCurve, ...] | None = None
+    deltas_only: bool = False
 
 
 class LargestBatch(Struct, frozen=True, kw_only=True):

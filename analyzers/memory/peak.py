@@ -55,7 +55,7 @@ class Grouping:
         return tuple(shares)
 
 
-def _share(name: str | None, num_bytes: int, count: int, total: int) -> MemoryShare:
+def _share(name: str | None, num_bytes: int, count: int | None, total: int) -> MemoryShare:
     return MemoryShare(name=name, bytes=num_bytes, count=count, pct=pct(min(num_bytes, total), total))
 
 
@@ -67,7 +67,10 @@ def by_category(
     counts = np.bincount(codes[rows], minlength=len(CATEGORIES))
     sums[-1] += unseen
     order = sorted(range(len(CATEGORIES)), key=lambda code: -int(sums[code]))
-    return tuple(_share(CATEGORIES[c], int(sums[c]), int(counts[c]), total) for c in order if sums[c] > 0)
+    # How many allocations the unseen bytes are nobody knows.
+    number: list[int | None] = [int(count) for count in counts]
+    number[-1] = number[-1] or None
+    return tuple(_share(CATEGORIES[c], int(sums[c]), number[c], total) for c in order if sums[c] > 0)
 
 
 def removing_saves(level: Int64s, first: int, allocations: Allocations, row: int) -> int:

@@ -70,6 +70,7 @@ def _device(
     steps = step_memory(trace, events.ts, level, before)
     ended = seen.ended & (seen.start >= 0)
     lone = seen.start < 0
+    joined = events.has_addresses or not len(events.bytes)
     # What was only ever named has no allocation event.
     by_event = (np.arange(len(allocations.start)) < len(seen.start)) & (allocations.start >= 0)
     shown = curve_points(level)
@@ -78,11 +79,13 @@ def _device(
         device=ordinal if ordinal >= 0 else None,
         num_allocations=int((events.bytes > 0).sum()),
         num_frees=int((events.bytes < 0).sum()),
-        num_frees_without_allocation=int((events.bytes < 0).sum() - ended.sum()),
-        freed_without_allocation_bytes=int(-events.bytes[events.bytes < 0].sum() - seen.bytes[ended].sum()),
-        num_unfreed=int((~seen.ended & ~lone).sum()),
+        num_frees_without_allocation=int((events.bytes < 0).sum() - ended.sum()) if joined else None,
+        freed_without_allocation_bytes=(
+            int(-events.bytes[events.bytes < 0].sum() - seen.bytes[ended].sum()) if joined else None
+        ),
+        num_unfreed=int((~seen.ended & ~lone).sum()) if joined else None,
         num_breaks=_breaks(events),
-        before_bytes=before,
+        before_bytes=None if events.deltas_only else before,
         end_bytes=int(level[-1]) if len(level) else before,
         peak=MemoryPeak(
             ts_ns=int(events.ts[at]) if at >= 0 else None,
@@ -100,6 +103,7 @@ def _device(
         peak_reserved_bytes=None if reserved is None else int(reserved.max()),
         timeline=points(events.ts, level, reserved, shown),
         over_time=_over_time(history.by_category(shown)),
+        deltas_only=events.deltas_only,
         lifetimes=lifetimes(
             history.codes, allocations.bytes, history.end_ns - history.start_ns, allocations.ended & by_event
         ),
@@ -148,6 +152,12 @@ def _notes(trace: Trace, devices: list[DeviceMemory], num_devices: int) -> list[
         notes.append(
             "Parameters, gradients and optimizer state are not told apart (unknown): "
             "profsuite.profile(memory=True) records their names."
+        )
+    if any(d.deltas_only for d in devices):
+        notes.append(
+            "The memory events of this file tell changes alone, neither addresses nor totals: bytes are counted from "
+            "what was allocated when the recording began, and what is alive at the peak is not known. Newer versions "
+            "of torch record both."
         )
     if all(d.peak.by_module is None and d.peak.by_frame is None for d in devices):
         notes.append(

@@ -24,7 +24,9 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     ``measured_ns`` and ``predicted_ns`` are from the first step's start to the last one's end (the whole recording
     without steps), ``saving_ns`` their difference: negative where the job would take longer.  Under an edit with
     ``bare_step_ns`` both are without the recording's cost, so ``measured_ns`` is computed too.  The ``_per_step``
-    fields are these over the number of steps; null without steps.
+    fields are these over the number of steps, so means; null without steps.  ``device_removed_ns`` is what the edit
+    takes off the durations of kernels, copies and fills between the two moments, summed over streams (negative where
+    it adds): more than ``saving_ns`` where the host, or other work, then decides when the job is done.
     """
 
     name: str
@@ -35,17 +37,20 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     measured_ms_per_step: float | None
     predicted_ms_per_step: float | None
     saving_ms_per_step: float | None
+    device_removed_ns: int
 
 
 def replay(analysis: Analysis, graph: Graph, edit: Edit | None = None, name: str = "") -> WhatIf:
     """The job under an edit, unchanged by default; ``ValueError`` for a pattern that nothing matches."""
-    finish = times(analysis, graph, edit)
+    own, weight = (graph.own, graph.weight) if edit is None else apply(analysis, graph, edit)
+    finish = earliest(graph.first, graph.source, weight, own)[0]
     measured = graph.length_ns
     if edit is not None and edit.bare_step_ns is not None:
         bare = times(analysis, graph, Edit(bare_step_ns=edit.bare_step_ns))
         measured = int(bare[graph.end] - bare[graph.start])
     predicted = int(finish[graph.end] - finish[graph.start])
     steps = len(graph.steps)
+    inside = (graph.time > graph.time[graph.start]) & (graph.time <= graph.time[graph.end])
     return WhatIf(
         name=name,
         measured_ns=measured,
@@ -55,6 +60,7 @@ def replay(analysis: Analysis, graph: Graph, edit: Edit | None = None, name: str
         measured_ms_per_step=measured / steps / 1e6 if steps else None,
         predicted_ms_per_step=predicted / steps / 1e6 if steps else None,
         saving_ms_per_step=(measured - predicted) / steps / 1e6 if steps else None,
+        device_removed_ns=int((graph.own - own)[inside].sum()),
     )
 
 

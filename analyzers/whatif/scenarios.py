@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.whatif.graph import Graph
 
+EARLY_COMM: Final = "collectives as early as their inputs"
+
 SCENARIOS: Final[dict[str, Edit]] = {
     "no waits for input": Edit(no_input_wait=True),
     "no communication": Edit(no_comm=True),
-    "collectives as early as their inputs": Edit(early_comm=True),
+    EARLY_COMM: Edit(early_comm=True),
     "no waits of the host for the device": Edit(no_sync=True),
     "no launch overhead": Edit(no_launch_overhead=True),
     "one graph launch a step": Edit(graphs=True),

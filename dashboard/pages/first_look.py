@@ -10,6 +10,8 @@ from profsuite.dashboard.components import definition, figure, note, section
 from profsuite.dashboard.pages.view import View
 from profsuite.exporters.figures.time import device_figure, step_figure
 from profsuite.exporters.sections import document
+from profsuite.exporters.sections.memory import ABOVE
+from profsuite.exporters.sections.whatif import far_apart
 from profsuite.exporters.units import duration, percent, size
 
 if TYPE_CHECKING:
@@ -77,21 +79,25 @@ def numbers(view: View, report: Report) -> Any:
     """The few numbers that everyone looks for first, each with a link to where it comes from and to what it means."""
     cells: list[tuple[str, str, str, str]] = []
     if report.steps is not None and report.steps.median_ns is not None:
-        cells.append(("step, median", duration(report.steps.median_ns), "timeline", "steps"))
+        mean, median = report.steps.mean_ns, report.steps.median_ns
+        apart = mean is not None and far_apart(mean, median)
+        value = f"{duration(median)} (mean {duration(mean or 0)})" if apart else duration(median)
+        cells.append(("step, median", value, "timeline", "steps"))
     busiest = max(report.breakdown or (), key=lambda device: device.shares.busy_ns, default=None)
     if busiest is not None and busiest.shares.busy_pct is not None:
         cells.append(("GPU busy", percent(busiest.shares.busy_pct), "timeline", TIME))
         for label, ns, page in (
-            ("exposed communication", busiest.shares.exposed_comm_ns, "collectives"),
-            ("GPU idle", busiest.shares.idle_ns, "timeline"),
+            ("exposed communication, total", busiest.shares.exposed_comm_ns, "collectives"),
+            ("GPU idle, total", busiest.shares.idle_ns, "timeline"),
         ):
             share = percent(100 * ns / busiest.shares.window_ns)
             cells.append((label, f"{duration(ns)} ({share})", page, TIME))
     if report.roofline is not None and report.roofline.mfu_pct is not None:
         cells.append(("of the peak (MFU)", percent(report.roofline.mfu_pct), "kernels", "roofline"))
     if report.memory is not None and report.memory.main is not None:
-        peak = report.memory.main.peak.allocated_bytes
-        cells.append(("memory, peak", size(peak), "memory", "memory"))
+        main = report.memory.main
+        label = f"memory, peak {ABOVE}" if main.deltas_only else "memory, peak"
+        cells.append((label, size(main.peak.allocated_bytes), "memory", "memory"))
     if report.findings is None:
         cells.append(("memory, peak", "…", "memory", "memory"))
         cells.append(("saved with the best of the changes", "…", "whatif", "critical-path-and-what-if"))

@@ -17,7 +17,7 @@ from profsuite.dashboard.pages.snapshot import allocator
 from profsuite.dashboard.pages.view import View, address
 from profsuite.dashboard.store import Session
 from profsuite.exporters.figures.memory import lifetime_figure, memory_figure
-from profsuite.exporters.sections.memory import device_name
+from profsuite.exporters.sections.memory import ABOVE, device_name
 from profsuite.exporters.units import duration, size
 
 LACKS: Final = (
@@ -73,12 +73,13 @@ def _files(view: View) -> Any:
 def _device(report: MemoryReport, n: int, device: DeviceMemory, origin: int | None) -> list[Any]:
     name = device_name(device) or "the device"
     peak = device.peak
+    above = f", {ABOVE}" if device.deltas_only else ""
     values = {
-        "peak allocated": size(peak.allocated_bytes),
+        f"peak allocated{above}": size(peak.allocated_bytes),
         "peak reserved": None if device.peak_reserved_bytes is None else size(device.peak_reserved_bytes),
         "peak in step": peak.step,
         "allocated before the recording": None if device.before_bytes is None else size(device.before_bytes),
-        "allocated at its end": size(device.end_bytes),
+        f"allocated at its end{above}": size(device.end_bytes),
         "allocations": None if device.num_allocations is None else f"{device.num_allocations:,}",
         "retries of the allocator": device.num_retries,
     }

@@ -132,6 +132,6 @@ def _finding(view: View, number: int, advice: Advice) -> Any:
     if rows:
         lines.append(html.P(dcc.Link("Show it in the timeline", href=view.link("timeline", selected=rows[0]))))
     return html.Article(
-        [html.H3([html.Span(advice.severity, className="severity"), f" {advice.title}"]), *lines],
+        [html.H3([f"{number + 1}. ", html.Span(advice.severity, className="severity"), f" {advice.title}"]), *lines],
         className=f"finding {advice.severity}",
     )

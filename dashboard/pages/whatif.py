@@ -13,7 +13,7 @@ from profsuite.dashboard.inputs import Slider, Toggle
 from profsuite.dashboard.pages.view import View
 from profsuite.dashboard.store import Session
 from profsuite.exporters.figures.work import path_figure, saving_figure
-from profsuite.exporters.units import duration, percent
+from profsuite.exporters.sections.whatif import answer
 
 ABOUT: Final = "critical-path-and-what-if"
 SCALES: Final = {
@@ -47,15 +47,17 @@ def whatif(view: View) -> Any:
             "saving_ms": scenario.saving_ns / 1e6,
             "saving_pct": 100 * scenario.saving_ns / scenario.measured_ns if scenario.measured_ns else None,
             "per_step_ms": scenario.saving_ms_per_step,
+            "removed_ms": scenario.device_removed_ns / 1e6,
         }
         for scenario in replays.scenarios
     ]
     columns = [
         name_column("name", "with"),
-        number("predicted_ms", "it would take", "ms"),
-        number("saving_ms", "saves", "ms", sort="desc"),
-        number("saving_pct", "of it", "%", digits=2),
         number("per_step_ms", "saves a step", "ms"),
+        number("saving_pct", "of it", "%", digits=2),
+        number("saving_ms", "saves in all", "ms", sort="desc"),
+        number("predicted_ms", "takes in all", "ms"),
+        number("removed_ms", "GPU work less in all", "ms"),
     ]
     sliders = [Slider({"scale": name}, label, 0, 2, 0.05, 1) for name, label in SCALES.items()]
     toggles = [Toggle({"flag": name}, label) for name, label in FLAGS.items()]
@@ -101,16 +103,4 @@ def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str
         present.append((name, factor))
     edit = Edit(scales=tuple(present), **{flag: True for flag in flags if flag in FLAGS})
     found = replay(session.analysis, graph, edit)
-    if found.predicted_ms_per_step is None or found.measured_ms_per_step is None:
-        before, after, what = found.measured_ns, found.predicted_ns, "The recording"
-    else:
-        before, after = round(found.measured_ms_per_step * 1e6), round(found.predicted_ms_per_step * 1e6)
-        what = "A step"
-    change = before - after
-    if not before or not change:
-        return f"{what} takes {duration(before)}; with these changes just as long."
-    verb = "saved" if change > 0 else "lost"
-    return (
-        f"{what} would take {duration(after)} instead of {duration(before)}: {duration(abs(change))} "
-        f"({percent(100 * abs(change) / before)}) {verb}."
-    )
+    return " ".join(answer(found, "these changes", session.analysis.steps.median_ns))

@@ -13,24 +13,32 @@ BARS: Final = 25
 
 
 def path_figure(report: Report) -> Figure | None:
-    """The critical path by cause; null where nothing could be replayed."""
+    """The critical path by cause, a step where steps are known; null where nothing could be replayed."""
     if report.whatif is None:
         return None
-    parts = [part for part in report.whatif.path.parts if (part.path_pct or 0) >= LEAST_SHARE]
+    path = report.whatif.path
+    parts = [part for part in path.parts if (part.path_pct or 0) >= LEAST_SHARE]
     names = [PATH_CAUSES[part.cause] for part in parts]
-    return bars_across("The critical path", names, [("on the path", ORANGE, [part.total_ns for part in parts])])
+    values = [part.total_ns / (path.num_steps or 1) for part in parts]
+    return bars_across("The critical path", names, [("on the path", ORANGE, values)], _per(path.num_steps))
 
 
 def saving_figure(report: Report) -> Figure | None:
-    """What removing each obstacle would save, by replay; null where nothing would."""
+    """What removing each obstacle would save, by replay, a step where steps are known; null where nothing would."""
     if report.whatif is None:
         return None
-    length = report.whatif.length_ns
+    length, steps = report.whatif.length_ns, report.whatif.path.num_steps
     found = [s for s in report.whatif.scenarios if s.saving_ns * 100 >= LEAST_SHARE * length]
     if not found:
         return None
-    values = [scenario.saving_ns for scenario in found]
-    return bars_across("What would be saved, by replay", [s.name for s in found], [("saved", GREEN, values)])
+    values = [scenario.saving_ns / (steps or 1) for scenario in found]
+    names = [scenario.name for scenario in found]
+    return bars_across("What would be saved, by replay", names, [("saved", GREEN, values)], _per(steps))
+
+
+def _per(steps: int) -> str:
+    """What values are of that were divided by the steps, if there are any."""
+    return f" a step (mean of {steps:,})" if steps > 1 else " a step" if steps else ", whole recording"
 
 
 def op_figure(report: Report) -> Figure | None:

@@ -47,7 +47,7 @@ def document(report: Report, only: Collection[str] | None = None) -> Document:
     if shown.compilation is not None:
         sections.append(compilation_section(shown.compilation))
     if shown.whatif is not None:
-        sections += whatif_sections(shown.whatif)
+        sections += whatif_sections(shown.whatif, report.steps)
     if shown.ops is not None:
         sections.append(ops_section(report, shown.ops))
     if shown.kernels is not None and (shown.kernels.rows or shown.breakdown is None):

@@ -32,7 +32,7 @@ def host_section(report: Report, threads: Sequence[ThreadBreakdown]) -> Section:
                 (Name(thread.thread), duration(busy), count(thread.num_slices), count(thread.num_launches), most)
             )
         titles = (Column("thread", False), Column("recorded"), Column("slices"), Column("launches"))
-        blocks.append(Table("Other threads", (*titles, Column("most of it", False)), tuple(rows)))
+        blocks.append(Table("Other threads", (*titles, Column("largest part", False)), tuple(rows)))
     left = len(threads) - THREADS_SHOWN
     return Section("Host time", tuple(blocks), (f"{plural(left, 'more thread')} not shown.",) if left > 0 else ())
 

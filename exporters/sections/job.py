@@ -80,7 +80,7 @@ def _waits(job: JobReport) -> Table:
                 _offset(rank),
             )
         )
-    titles = ("rank", "waited", "exposed", "mostly for", "others waited for it", "last at", "clock offset")
+    titles = ("rank", "waited", "exposed", "most for", "others waited for it", "last at", "clock offset")
     heading = tuple(Column(title, optional=title in ("exposed", "clock offset")) for title in titles)
     caption = f"{plural(job.num_matched, 'collective')} matched; exposed: share of the rank's window"
     return without_empty(caption, heading, rows)
@@ -117,34 +117,34 @@ def _collectives(job: JobReport) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             Name(row.kind),
-            Name(row.group or ""),
-            count(row.num_ranks),
             count(row.count),
-            "" if row.num_bytes is None else size(row.num_bytes / row.count),
             duration(row.transfer_ns / row.count),
-            "" if row.bus_gb_per_s is None else f"{row.bus_gb_per_s:,.1f} GB/s",
-            "" if row.fabric_pct is None else f"{percent(row.fabric_pct)} of {row.fabric}",
             duration(row.exposed_ns / job.num_ranks),
             share_of(row.exposed_wait_ns, row.exposed_ns),
             "" if row.waits_for is None else str(row.waits_for),
+            "" if row.num_bytes is None else size(row.num_bytes / row.count),
+            "" if row.bus_gb_per_s is None else f"{row.bus_gb_per_s:,.1f} GB/s",
+            "" if row.fabric_pct is None else f"{percent(row.fabric_pct)} of {row.fabric}",
+            count(row.num_ranks),
+            Name(row.group or ""),
         )
         for row in job.collectives[:ROWS_SHOWN]
     ]
     titles = {
         "collective": False,
-        "group": False,
-        "ranks": True,
         "count": True,
-        "size": True,
-        "transfer": True,
+        "mean transfer": True,
+        "exposed a rank": True,
+        "of it waiting": True,
+        "for rank": True,
+        "mean size": True,
         "bus": True,
         "of the fabric": False,
-        "exposed": True,
-        "of it waiting": True,
-        "for": True,
+        "ranks": True,
+        "group": False,
     }
-    optional = ("group", "ranks", "of the fabric")
-    caption = "Sizes and transfers are means of a collective; exposed: the mean of a rank"
+    optional = ("mean size", "bus", "of the fabric", "ranks", "group")
+    caption = "Mean: of one collective; exposed a rank: in all, the mean of the ranks"
     heading = tuple(Column(title, numeric, title in optional) for title, numeric in titles.items())
     return without_empty(caption, heading, rows)
 

@@ -11,6 +11,8 @@ from profsuite.exporters.sections.words import pct, without_empty
 from profsuite.exporters.units import count, duration, percent, plural, size
 
 STEPS_SHOWN = 10
+ABOVE = "above the recording's start"
+"""What bytes are of a trace that has no totals."""
 
 
 def memory_sections(report: MemoryReport) -> tuple[Section, ...]:
@@ -63,12 +65,17 @@ def _tables(device: DeviceMemory) -> Iterable[Table]:
 
 def _peak_line(device: DeviceMemory) -> str:
     peak = device.peak
-    line = f"Peak {size(peak.allocated_bytes)} allocated"
+    line = f"Peak {allocated(device)}"
     if peak.reserved_bytes is not None:
         line += f", {size(peak.reserved_bytes)} reserved"
     if peak.step is not None:
         line += f", in step {peak.step}"
     return f"{line}; by category"
+
+
+def allocated(device: DeviceMemory) -> str:
+    """The peak of what is allocated, in words."""
+    return f"{size(device.peak.allocated_bytes)} {ABOVE if device.deltas_only else 'allocated'}"
 
 
 def _shares(caption: str, heading: str, shares: Sequence[MemoryShare], detail: bool) -> Table:
@@ -108,7 +115,9 @@ def _steps(device: DeviceMemory) -> Table:
         (str(s.number), size(s.peak_bytes), size(s.end_bytes), "recorded in part" if s.truncated else "") for s in shown
     ]
     columns = (Column("step"), Column("peak"), Column("alive at its end"), Column("remark", False))
-    caption = "Memory by step" + (f": the {STEPS_SHOWN} highest" if len(steps) > STEPS_SHOWN else "")
+    caption = f"Memory by step{f', {ABOVE}' if device.deltas_only else ''}" + (
+        f": the {STEPS_SHOWN} highest" if len(steps) > STEPS_SHOWN else ""
+    )
     return without_empty(caption, columns, rows, detail=True)
 
 
@@ -210,7 +219,7 @@ def _remarks(device: DeviceMemory) -> Iterable[str]:
         yield f"{size(device.before_bytes)} were alive before the recording."
     if device.num_unfreed:
         yield f"{plural(device.num_unfreed, 'allocation')} of the recording {_was(device.num_unfreed)} not freed in it."
-    if device.peak.unseen_bytes:
+    if device.peak.unseen_bytes and not device.deltas_only:
         yield f"{size(device.peak.unseen_bytes)} of the peak belong to no allocation that was recorded."
 
 

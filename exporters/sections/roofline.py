@@ -43,7 +43,7 @@ def _notes(roofline: Roofline) -> Sequence[str]:
             "kernels' names."
         )
     if roofline.launch_bound_pct:
-        notes.append(f"{percent(roofline.launch_bound_pct)} of kernel time is in kernels below 10 µs.")
+        notes.append(f"{percent(roofline.launch_bound_pct)} of the compute kernels' time is in kernels below 10 µs.")
     if roofline.tail_loss_ns:
         notes.append(f"Unfilled last waves waste up to {duration(roofline.tail_loss_ns)} in kernels of 10 µs or more.")
     if any(op.attained.beyond for op in roofline.ops):
@@ -82,13 +82,17 @@ def _ops(roofline: Roofline, ops: Sequence[RooflineOp]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     both = len({op.direction for op in ops}) > 1
     for op in ops:
-        head: tuple[Cell, ...] = (Name(op.name), op.direction if both else "", Name(shapes(op.input_dims)))
+        head: tuple[Cell, ...] = (
+            Name(op.name),
+            _PASS[op.direction] if both else "",
+            Name(shapes(op.input_dims)),
+        )
         time = "" if op.device_ns is None else duration(op.device_ns)
         rows.append((*head, count(op.count), time, pct(op.device_pct), *_attained(op.attained), _units(op)))
     columns = (
         Column("op", False),
-        Column("pass", False, optional=True),
-        Column("input shapes", False, optional=True),
+        Column("pass", False),
+        Column("input shapes", False),  # what tells one row from another
         Column("calls", optional=True),
         Column("GPU time"),
         Column("share", optional=True),
@@ -100,6 +104,9 @@ def _ops(roofline: Roofline, ops: Sequence[RooflineOp]) -> Table:
     )
     return without_empty(caption, columns, rows)
 
+
+_PASS = {"forward": "fwd", "backward": "bwd"}
+"""A direction in a narrow column."""
 
 _ATTAINED = (
     Column("FLOP/s", optional=True),

@@ -6,6 +6,7 @@ import pytest
 
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.findings import RULES, findings
+from profsuite.analyzers.verdict import verdict
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -57,6 +58,20 @@ def test_host_bound(job):
     assert value(finding, "it begins after the start of the recording by") == 100_000
     assert value(finding, "what follows it") == "aten::mm"
     assert "CUDA graphs" in finding.remedy
+
+
+def test_host_bound_says_most_only_of_more_than_half(job):
+    assert "Most of it is op dispatch" in found(late(job, pieces=12).trace(), "host_bound").remedy
+
+
+def test_host_bound_says_which_part_is_largest(job):
+    """Of each gap of 60 us 20 are Python, 24 the op before its launch, 16 the launch until the kernel."""
+    for i in range(12):
+        job.python("train.py(3): step", 100 * i, 60).op("aten::mm", 100 * i + 20, 40)
+        job.launch(100 * i + 44, 5, 1 + i).kernel(100 * i + 60, 40, 1 + i)
+    trace = job.trace()
+    assert "The largest part of it is op dispatch" in found(trace, "host_bound").remedy
+    assert "most of all for the dispatch of ops" in verdict(Analysis(trace))
 
 
 def test_host_bound_not_when_launched_ahead(job):
@@ -198,7 +213,11 @@ def test_no_device_work_not_with_work(job):
 def test_trace_health(job):
     job.events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 100, "tid": 1, "ts": 5})
     finding = found(busy(job).trace(), "trace_health")
-    assert (finding.severity, finding.evidence[0].value) == ("warning", 1)
+    assert (finding.severity, finding.evidence[0].label, finding.evidence[0].value) == (
+        "warning",
+        "missing duration",
+        1,
+    )
 
 
 def test_trace_health_not_for_what_was_merely_not_recorded(job):

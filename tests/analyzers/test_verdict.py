@@ -7,6 +7,7 @@ import re
 import pytest
 
 from profsuite.analyzers.analysis import Analysis
+from profsuite.analyzers.findings import findings
 from profsuite.analyzers.verdict import short_name, verdict
 from profsuite.trace.load import load
 from profsuite.trace.select import select_time
@@ -33,7 +34,7 @@ REAL = {
     "mtia_rank0.json.gz": r"^25814 events of MTIA 9 were recorded, but of kinds whose time .* isn't known",
     "ascend_rank0.json.gz": (
         r"^535 events of NPU were recorded, but of kinds whose time .* isn't known, .* aten::_local_scalar_dense takes "
-        r"most of the ops' time \(92\.9 ms\), waiting for the device: "
+        r"most of the ops' time \(65 %, 92\.9 ms\), waiting for the device: "
     ),
     "cpu_only_gloo_rank34.json.gz": (
         r"^The job runs on the CPU alone and waits for communication: for 1\.10 s \(86 % of the recording\) "
@@ -155,3 +156,12 @@ def test_a_file_that_breaks_off(job):
 )
 def test_short_names(name, short):
     assert short_name(name) == short
+
+
+def test_what_is_below_half_is_the_largest_share_not_most(job):
+    job.op("aten::mm", 0, 30).op("aten::add", 30, 25).op("aten::mul", 55, 25).op("aten::sum", 80, 20)
+    (found,) = [each for each in findings(Analysis(job.trace())) if each.id == "cpu_only"]
+    assert "aten::mm takes the largest share of its ops' time (30 %, 30.0 µs)" in found.title
+    job.op("aten::mm", 100, 60)
+    (found,) = [each for each in findings(Analysis(job.trace())) if each.id == "cpu_only"]
+    assert "aten::mm takes most of its ops' time (56 %, 90.0 µs)" in found.title

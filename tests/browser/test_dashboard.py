@@ -498,7 +498,7 @@ def test_sliders_replay(page, go):
     slider.focus()
     for _ in range(8):
         slider.press("ArrowLeft")
-    until(page, "document.querySelector('#whatif-outcome').innerText.includes('saved')")
+    until(page, "document.querySelector('#whatif-outcome').innerText.includes(': saves ')")
     assert "× 0.6" in page.locator(".slider output").first.inner_text()
 
 

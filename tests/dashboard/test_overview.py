@@ -46,7 +46,7 @@ def test_first_what_is_quick(view):
     assert "3 steps" in text
     assert "1.000 ms" in text  # of the median step
     assert re.search(r"GPU busy (definition )?50.0 %", text)  # 3 kernels of 400 us in 2.4 ms
-    assert re.search(r"GPU idle (definition )?1.200 ms", text)
+    assert re.search(r"GPU idle, total (definition )?1.200 ms", text)
     assert "is being worked out" in text
     assert made.id == "overview"
     assert polls(made)

@@ -91,3 +91,26 @@ def test_names_stay_harmless(report: Report) -> None:
 )
 def test_rates(value, expected) -> None:
     assert rate(value, "FLOP/s") == expected
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_rows_of_one_op_are_told_apart_by_their_shapes(report: Report, width: int) -> None:
+    assert report.roofline is not None
+    sizes = (
+        "[[1024], [16384, 4096], [4096, 1024]]",
+        "[[4096], [16384, 1024], [1024, 4096]]",
+        "[[50304], [16384, 1024]]",
+    )
+    ops = tuple(
+        msgspec.structs.replace(report.roofline.ops[0], name="aten::addmm", input_dims=dims, direction=direction)
+        for dims in sizes
+        for direction in ("forward", "backward")
+    )
+    shown = msgspec.structs.replace(report, roofline=msgspec.structs.replace(report.roofline, ops=ops, num_ops=6))
+    lines = text.render(shown, width=width).splitlines()
+    at = next(n for n, line in enumerate(lines) if "Ops by shapes" in line)
+    assert "input shapes" in lines[at + 1]
+    assert "of roofline" in lines[at + 1]
+    rows = lines[at + 3 : at + 3 + len(ops)]
+    assert len({row.split("ms")[0] for row in rows}) == len(ops)
+    assert all(len(line) <= width for line in rows)

@@ -99,3 +99,13 @@ def test_without_devices_there_are_notes(memory: MemoryReport) -> None:
     (section,) = memory_sections(replace(memory, devices=()))
     assert section.notes == ("Say what lacks.",)
     assert document(replace(memory, devices=())).verdict is None
+
+
+def test_what_only_changes_tell_is_called_so(memory: MemoryReport) -> None:
+    peak = replace(memory.devices[0].peak, reserved_bytes=None)
+    device = replace(memory.devices[0], deltas_only=True, before_bytes=None, num_unfreed=None, peak=peak)
+    out = " ".join(render(replace(memory, devices=(device,)), "text", width=100).split())
+    assert "CUDA 0: peak 4.0 MB above the recording's start; 75 % activation" in out
+    assert "Peak 4.0 MB above the recording's start" in out
+    assert "Memory by step, above the recording's start" in out
+    assert "were alive before" not in out

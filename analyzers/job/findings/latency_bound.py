@@ -45,7 +45,7 @@ def _of(job: Job, row: CollectiveRow) -> Finding | None:
             count("collectives", row.count),
             Evidence(label="mean size", value=each, unit="bytes"),
             time("latency, fitted", int(model.latency_ns)),
-            Evidence(label="bandwidth, fitted", value=round(model.bandwidth_gb_per_s, 2), unit="GB/s"),
+            Evidence(label="bandwidth, fitted", value=model.bandwidth_gb_per_s, unit="GB/s"),
             Evidence(label="size that reaches 90 % of it", value=model.bytes_at_90_pct, unit="bytes"),
             share("share of the ranks' time", fraction),
         ),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from profsuite.cli.options import examples, file_path, reader_options, selection_options
+from profsuite.cli.options import color_option, examples, file_path, reader_options, selection_options, wants_color
 from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
+    from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.whatif.edits import Edit
-    from profsuite.analyzers.whatif.replay import WhatIf
+
+PIPE_WIDTH = 100
 
 EXAMPLES = examples(
     "profsuite whatif trace.json.gz",
@@ -59,6 +62,7 @@ def scale(_context: click.Context, _option: click.Parameter, texts: tuple[str, .
 @selection_options
 @reader_options
 @redaction_options
+@color_option
 def command(
     path: str,
     scales: tuple[tuple[str, float], ...],
@@ -71,6 +75,7 @@ def command(
     no_input_wait: bool,
     no_sync: bool,
     step_ms: float | None,
+    color: bool | None,
     **options: Any,
 ) -> None:
     """Replay a recording with changes, and say how long a step would take.
@@ -84,7 +89,9 @@ def command(
     from profsuite.analyzers.whatif.edits import Edit
     from profsuite.analyzers.whatif.replay import replay
     from profsuite.cli.loading import load_one, only
+    from profsuite.cli.result import write
     from profsuite.errors import SelectionError
+    from profsuite.exporters.sections.whatif import answer
 
     edit = Edit(
         scales=scales,
@@ -103,18 +110,21 @@ def command(
             f"{file.path}: nothing to replay: no host thread and no device work was recorded, or no times"
         )
     if edit == Edit():
+        if form == "text":
+            write(overview(analysis, wants_color(color)), None)
+            return
         result: Any = analysis.replays
-        text = overview(analysis)
     else:
         try:
             result = replay(analysis, analysis.graph, edit, describe(edit))
         except ValueError as error:
             raise SelectionError(f"{file.path}: {error}") from error
-        text = sentence(result)
-    if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
-    else:
-        click.echo(text, nl=False)
+        if form == "text":
+            # Without the recording's cost a step is not what was recorded, so its median does not compare.
+            median = None if edit.bare_step_ns is not None else analysis.steps.median_ns
+            write("\n".join(answer(result, result.name, median)) + "\n", None)
+            return
+    write(msgspec.json.format(msgspec.json.encode(result), indent=1).decode() + "\n", None)
 
 
 def describe(edit: Edit) -> str:
@@ -126,28 +136,11 @@ def describe(edit: Edit) -> str:
     return " ".join([*parts, *(f"--{flag.replace('_', '-')}" for flag in flags if getattr(edit, flag))])
 
 
-def sentence(outcome: WhatIf) -> str:
-    """What a replay predicts, in words."""
-    from profsuite.exporters.units import duration, percent
-
-    share = percent(100 * abs(outcome.saving_ns) / outcome.measured_ns) if outcome.measured_ns else "0 %"
-    verb = "saves" if outcome.saving_ns >= 0 else "costs"
-    if outcome.predicted_ms_per_step is None or outcome.measured_ms_per_step is None:
-        whole, before, after = "The recording", outcome.measured_ns, outcome.predicted_ns
-        change: float = abs(outcome.saving_ns)
-    else:
-        whole = "A step"
-        before, after = round(outcome.measured_ms_per_step * 1e6), round(outcome.predicted_ms_per_step * 1e6)
-        change = abs(outcome.saving_ns) / outcome.num_steps
-    return (
-        f"{whole} would take {duration(after)} instead of {duration(before)}: {verb} {duration(change)} ({share}), "
-        f"by replay with {outcome.name}.\n"
-    )
-
-
-def overview(analysis: Any) -> str:
+def overview(analysis: Analysis, color: bool) -> str:
     """The critical path and the scenarios, as ``analyze`` shows them."""
-    from profsuite.analyzers.report import analyze
+    from profsuite.analyzers.report import report_of
     from profsuite.exporters import text
 
-    return text.render(analyze(analysis.trace, only=["whatif"]), only=["whatif"])
+    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    report = report_of(analysis, only=["whatif", "steps"])
+    return text.render(report, width=width, color=color, only=["whatif"])

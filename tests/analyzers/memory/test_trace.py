@@ -161,6 +161,34 @@ def test_without_addresses_the_curve_is_still_there(job):
         del event["args"]["Addr"]
     device = only(job.trace())
     assert (device.peak.allocated_bytes, device.end_bytes, device.peak.unseen_bytes) == (150, 50, 150)
+    assert device.deltas_only
+    assert (device.num_allocations, device.num_frees) == (2, 1)
+    # What was there before, and which free ends which allocation, is not known: null, not 0.
+    assert device.before_bytes is None
+    assert device.num_frees_without_allocation is device.freed_without_allocation_bytes is device.num_unfreed is None
+    assert [(share.name, share.bytes, share.count) for share in device.peak.by_category] == [("unknown", 150, None)]
+    assert any("changes alone" in note for note in trace_memory(job.trace()).notes)
+
+
+def test_without_addresses_what_is_freed_was_there(job):
+    for event in job.memory(1, -100, 0).memory(2, 30, 0).memory(3, -20, 0).memory(4, 110, 0).events:
+        del event["args"]["Addr"]
+    device = only(job.trace())
+    assert [point.allocated_bytes for point in device.timeline] == [0, 30, 10, 120]
+    assert (device.peak.allocated_bytes, device.end_bytes, device.before_bytes) == (120, 120, None)
+
+
+def test_addresses_or_totals_are_more_than_deltas(job):
+    assert not only(job.memory(1, 100, 0x1).memory(2, -100, 0x1).trace()).deltas_only
+    assert not any("changes alone" in note for note in trace_memory(job.trace()).notes)
+
+
+def test_totals_without_addresses_tell_what_was_before(job):
+    for event in job.memory(1, 100, 0, total=400).memory(2, -100, 0, total=300).events:
+        del event["args"]["Addr"]
+    device = only(job.trace())
+    assert not device.deltas_only
+    assert (device.peak.allocated_bytes, device.before_bytes, device.num_unfreed) == (400, 300, None)
 
 
 def test_frames_and_modules_of_python_calls(job):
