@@ -250,7 +250,7 @@ class Analysis:
 
     @cached_property
     def recording(self) -> IntervalSet:
-        """When the job was recorded, ns on the file's clock, as a set: from the first slice's start to the last one's end.
+        """When the job was recorded, ns on the file's clock, as a set: from the first slice's start to the last's end.
 
         Host and device; of the selection, if it is one.  Of a recording with a schedule, the windows that it recorded,
         each until its device work is done.  Empty without slices.

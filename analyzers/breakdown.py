@@ -76,8 +76,8 @@ class DeviceBreakdown(Struct, frozen=True, kw_only=True):
     """How one device spent its window, first device start to last device end, and each step.
 
     Of selected steps the window is theirs: from when the first has begun on the host until the last has ended there
-    and the device's work is done.  Of a recording with a schedule the time between its windows does not count.  ``device`` is null where the file does not say which; ``over_time`` in an empty
-    window.
+    and the device's work is done.  Of a recording with a schedule the time between its windows does not count.
+    ``device`` is null where the file does not say which; ``over_time`` in an empty window.
     """
 
     device: int | None

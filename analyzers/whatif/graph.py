@@ -82,7 +82,7 @@ class Graph:
         return self.took_ns(self.time)
 
     def took_ns(self, finish: Int64s) -> int:
-        """The time between ``start`` and ``end``, ns, where nodes finish at the given times; without what was not recorded."""
+        """From ``start`` to ``end``, ns, where nodes finish at these times; without the time between windows."""
         return int(finish[self.end] - finish[self.start]) - self._left_out_ns
 
     @cached_property

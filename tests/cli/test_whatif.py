@@ -48,3 +48,11 @@ def test_a_time_that_cannot_be(run: Run, step: Path) -> None:
     assert done.returncode != 0
     assert "a step of 0.001 ms is too short" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_graphs_without_launches_say_so_in_one_line(run: Run, step: Path) -> None:
+    done = run("whatif", step, "--graphs")
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert done.stderr.count("\n") == 1
+    assert "no device work is launched in this trace" in done.stderr
+    assert "one graph launch a step" not in run("whatif", step).stdout
