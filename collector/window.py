@@ -371,8 +371,6 @@ def label(build: RawBuilder) -> None:
             except OSError:  # it has ended, or this is no Linux
                 name = ""
             text = f"thread {thread} ({name})" if name else f"thread {thread}"
-            if thread == pid:  # Linux numbers a process by its first thread
-                text = "main thread"
             build.add_metadata(track, "thread_name", "name", text)
             build.add_metadata(track, "thread_sort_index", "sort_index", thread)
 
