@@ -13,6 +13,7 @@ from profsuite.analyzers.collectives import Collectives, collectives
 from profsuite.analyzers.compile_time import CompileTime, compile_time
 from profsuite.analyzers.costs.call import OpCall
 from profsuite.analyzers.costs.peaks import DevicePeaks, device_peaks, overridden
+from profsuite.analyzers.counters import samples
 from profsuite.analyzers.device_costs import DeviceCosts, device_costs, with_lists
 from profsuite.analyzers.device_work import DeviceWork, device_work
 from profsuite.analyzers.host import HostBreakdown, host
@@ -36,12 +37,14 @@ from profsuite.analyzers.whatif.edits import Edit
 from profsuite.analyzers.whatif.graph import Graph, build, edge_times
 from profsuite.analyzers.whatif.replay import WhatIf, replay
 from profsuite.analyzers.whatif.scenarios import Replays, replays
+from profsuite.trace.intervals import clip, merge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from profsuite.trace.intervals import IntervalSet
     from profsuite.trace.model import Trace
 
 FEW = 10
@@ -119,7 +122,7 @@ class Analysis:
     @cached_property
     def compilation(self) -> CompileTime | None:
         """What torch.compile's compiler took; null without its marks."""
-        return compile_time(self.trace, self.top)
+        return compile_time(self.trace, self.top, self.recording_ns)
 
     @cached_property
     def collectives(self) -> Collectives:
@@ -249,19 +252,55 @@ class Analysis:
         return ns / self.window_ns if self.window_ns else 0.0
 
     @cached_property
+    def recording(self) -> IntervalSet:
+        """When the job was recorded, ns on the file's clock, as a set: from the first slice's start to the last's end.
+
+        Host and device; of the selection, if it is one.  Of a recording with a schedule, the windows that it recorded,
+        each until its device work is done.  Empty without slices.
+        """
+        start, end = self.trace.array("slice", "ts"), self.trace.end
+        none = np.zeros(0, np.int64)
+        if not len(start):
+            return none, none
+        windows = self.timelines.recorded
+        if windows is None:
+            return start.min(keepdims=True), end.max(keepdims=True)
+        parts = [clip(windows, int(start.min()), int(end.max())), *((work.start, work.end) for work in self.work)]
+        return merge(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+
+    @property
     def start_ns(self) -> int:
-        """Start of the first slice, host or device, ns on the file's clock; 0 without slices."""
-        start = self.trace.array("slice", "ts")
-        return int(start.min()) if len(start) else 0
+        """When the recording begins, ns on the file's clock; 0 without slices."""
+        return int(self.recording[0][0]) if len(self.recording[0]) else 0
+
+    @property
+    def end_ns(self) -> int:
+        """When the recording ends, ns on the file's clock; 0 without slices."""
+        return int(self.recording[1][-1]) if len(self.recording[0]) else 0
 
     @cached_property
     def recording_ns(self) -> int:
-        """From the first slice's start to the last one's end, host and device, ns; of the selection, if it is one."""
-        return int(self.trace.end.max()) - self.start_ns if self.trace.num_rows("slice") else 0
+        """How long it is, ns: of a recording with a schedule, without the time between its windows."""
+        return sum(end - start for start, end in zip(*(side.tolist() for side in self.recording), strict=True))
+
+    @property
+    def host_end_ns(self) -> int | None:
+        """Where the host's window ends, ns on the file's clock; null without host slices."""
+        ends = self.timelines.windows[1]
+        return int(ends[-1]) if len(ends) else None
+
+    @property
+    def num_steps(self) -> int:
+        """By how many steps a time of the window is divided: those that were recorded whole."""
+        return self.steps.num_used
 
     def per_step_ms(self, ns: int) -> float | None:
-        """A time of the window spread over its steps, ms; null without steps."""
-        return ns / 1e6 / self.steps.count if self.steps.count else None
+        """A time of the window spread over its whole steps, ms; null without any."""
+        return ns / 1e6 / self.num_steps if self.num_steps else None
+
+    def samples(self, name: str, series: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Times and values of a counter's series while the recorder ran (see ``counters.samples``)."""
+        return samples(self.trace, name, series, None if self.timelines.recorded is None else self.recording)
 
     def rows_of(self, code: int) -> NDArray[np.int64]:
         """Host slices of a class (a code of ``host_calls.CLASSES``), the longest first."""

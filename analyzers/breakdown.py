@@ -60,6 +60,8 @@ OVER_TIME = 120
 class TimeOverTime(Struct, frozen=True, kw_only=True):
     """How a device spent its window, in stretches of equal length (to a nanosecond) that make it up.
 
+    The time between the windows of a recording with a schedule is in them, with nothing.
+
     ``edges_ns`` (file's clock) are one more than the stretches; the parts are those of ``TimeShares``, and each sums to
     its value for the whole window.
     """
@@ -74,8 +76,8 @@ class DeviceBreakdown(Struct, frozen=True, kw_only=True):
     """How one device spent its window, first device start to last device end, and each step.
 
     Of selected steps the window is theirs: from when the first has begun on the host until the last has ended there
-    and the device's work is done.  ``device`` is null where the file does not say which; ``over_time`` in an empty
-    window.
+    and the device's work is done.  Of a recording with a schedule the time between its windows does not count.
+    ``device`` is null where the file does not say which; ``over_time`` in an empty window.
     """
 
     device: int | None
@@ -100,7 +102,7 @@ def breakdown(trace: Trace, work: tuple[DeviceWork, ...] | None = None) -> tuple
 def _device(trace: Trace, work: DeviceWork) -> DeviceBreakdown:
     covers = _Covers(work)
     start, end = work.window
-    whole = covers.shares(np.array([start]), np.array([end]))[0]
+    whole = covers.shares(np.array([start]), np.array([end]), work.breaks_ns)[0]
     steps = step_windows(trace, work)
     shares = covers.shares(steps.start, steps.end)
     numbers = trace.array("step", "number").tolist()
@@ -162,9 +164,9 @@ class _Covers:
             merge(work.start[mask], work.end[mask]) for mask in (compute, compute | comm, comm, memory, everything)
         ]
 
-    def shares(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> list[TimeShares]:
+    def shares(self, start: NDArray[np.int64], end: NDArray[np.int64], less_ns: int = 0) -> list[TimeShares]:
         columns = [covered(start, end, covers) for covers in self._sets]
-        window = end - start
+        window = end - start - less_ns
         return [_shares(*row) for row in zip(*(c.tolist() for c in (*columns, window)), strict=True)]
 
     def over_time(self, start: int, end: int) -> TimeOverTime | None:

@@ -72,9 +72,10 @@ class CompileTime(Struct, frozen=True, kw_only=True):
     steps: tuple[CompileStep, ...] | None
 
 
-def compile_time(trace: Trace, top: int = 10) -> CompileTime | None:
+def compile_time(trace: Trace, top: int = 10, recording_ns: int | None = None) -> CompileTime | None:
     """The time in the compiler; null where the recording has no mark of it.
 
+    ``recording_ns`` is the length of what was recorded, by default from the first slice's start to the last one's end.
     Definitions: docs/analyses.md, "Compile time".
     """
     name, track = trace.array("slice", "name"), trace.array("slice", "track_id")
@@ -89,7 +90,7 @@ def compile_time(trace: Trace, top: int = 10) -> CompileTime | None:
     entered = around < 0
     whole = merge(start, end)
     threads = merge_by_group(track[rows].astype(np.int64), start, end)
-    recording = int(trace.end.max()) - int(trace.array("slice", "ts").min())
+    recording = recording_ns or int(trace.end.max()) - int(trace.array("slice", "ts").min())
     phases = _phases(trace, rows, around)
     return CompileTime(
         recording_ns=recording,

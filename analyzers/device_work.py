@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from profsuite.analyzers.recorded import between, recorded
 from profsuite.trace.classes import WORK_KINDS
+from profsuite.trace.intervals import covered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.trace.classes import WorkKind
+    from profsuite.trace.intervals import IntervalSet
     from profsuite.trace.model import Trace
 
 COMPUTE, COMM, MEMORY = range(len(WORK_KINDS))
@@ -29,7 +32,8 @@ class DeviceWork:
     ``ids`` are rows of ``slice``, ``start`` and ``end`` ns on the file's clock, ``kind`` a code of ``WORK_KINDS``;
     ``launch_ids`` and ``op_ids`` are rows of ``slice``, -1 where unknown; ``streams`` is the stream or
     ``NO_STREAM``.  ``device`` is null where the file does not say.  ``span`` is the time of the selected steps, where
-    steps were selected: the device was theirs before the first piece of work and after the last one.
+    steps were selected: the device was theirs before the first piece of work and after the last one.  ``unrecorded`` is
+    the time between the windows of a recording with a schedule: null where there are no such windows.
     """
 
     device: int | None
@@ -41,6 +45,7 @@ class DeviceWork:
     launch_ids: NDArray[np.int64]
     op_ids: NDArray[np.int64]
     span: tuple[int, int] | None = None
+    unrecorded: IntervalSet | None = None
 
     @cached_property
     def last(self) -> NDArray[np.int64]:
@@ -51,15 +56,37 @@ class DeviceWork:
 
     @cached_property
     def gaps(self) -> NDArray[np.int64]:
-        """The elements that end a gap: they start after everything before them has ended."""
+        """The elements that end a gap: they start after everything before them in their window has ended."""
+        after, broken = self._after
+        return after[~broken]
+
+    @cached_property
+    def breaks_ns(self) -> int:
+        """From the last work of a recorded window to the first of the next, summed: nobody knows what was there."""
+        after, broken = self._after
+        at = after[broken]
+        return int((self.start[at] - self.end[self.last[at - 1]]).sum())
+
+    @cached_property
+    def _after(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """What starts after all before has ended, and whether something between was not recorded."""
         if len(self.end) < 2:
-            return np.zeros(0, np.int64)
-        return np.flatnonzero(self.start[1:] > self.end[self.last[:-1]]) + 1
+            return np.zeros(0, np.int64), np.zeros(0, bool)
+        after = np.flatnonzero(self.start[1:] > self.end[self.last[:-1]]) + 1
+        if self.unrecorded is None:
+            return after, np.zeros(len(after), bool)
+        return after, covered(self.end[self.last[after - 1]], self.start[after], self.unrecorded) > 0
 
     @property
     def window(self) -> tuple[int, int]:
         """First device start and last device end, or the time of the selected steps, ns."""
         return self.span or (int(self.start[0]), int(self.end[self.last[-1]]))
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the window, without the breaks in it."""
+        first, last = self.window
+        return last - first - self.breaks_ns
 
 
 def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
@@ -79,6 +106,8 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
     column = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     start, end = trace.array("slice", "ts"), trace.end
     steps = _selected_steps(trace)
+    windows = recorded(trace)
+    unrecorded = None if windows is None else between(windows)
     work = []
     for device in np.unique(column["device"]).tolist():
         rows_of = np.flatnonzero(column["device"] == device)
@@ -98,6 +127,7 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
                 launch_ids=column["launch"][rows_of],
                 op_ids=column["op"][rows_of],
                 span=span,
+                unrecorded=unrecorded,
             )
         )
     return tuple(work)

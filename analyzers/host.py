@@ -15,6 +15,7 @@ from profsuite.analyzers.places import thread_label
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from profsuite.trace.intervals import IntervalSet
     from profsuite.trace.model import Trace
 
 
@@ -63,6 +64,7 @@ class HostBreakdown(Struct, frozen=True, kw_only=True):
     """All host threads, the main one first: the one with the steps, else with most launches, else most time.
 
     The window runs from the first host slice's start to the last one's end; null in a trace without host slices.
+    Of a recording with a schedule, only what it recorded: ``start_ns`` is the first window's, ``window_ns`` their sum.
     ``steps`` are given for the first thread only.
     """
 
@@ -80,8 +82,7 @@ def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
     lines = list(timelines.threads.values())
     if not lines:
         return HostBreakdown(start_ns=None, window_ns=None, threads=())
-    start = min(int(line.time[0]) for line in lines)
-    end = max(int(line.time[-1]) for line in lines)
+    windows = timelines.windows
     launches, steps = num_launches(trace), num_steps(trace)
     lines.sort(
         key=lambda line: (
@@ -97,12 +98,12 @@ def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
             thread=thread_label(trace, line.track_id),
             num_slices=line.num_slices,
             num_launches=int(launches[line.track_id]),
-            shares=_shares(line, np.array([start]), np.array([end]))[0],
+            shares=_whole(line, windows),
             steps=_steps(trace, line) if number == 0 else (),
         )
         for number, line in enumerate(lines)
     )
-    return HostBreakdown(start_ns=start, window_ns=end - start, threads=threads)
+    return HostBreakdown(start_ns=int(windows[0][0]), window_ns=threads[0].shares.window_ns, threads=threads)
 
 
 def num_launches(trace: Trace) -> NDArray[np.int64]:
@@ -129,10 +130,19 @@ def _steps(trace: Trace, line: Timeline) -> tuple[StepHostShares, ...]:
     )
 
 
+def _whole(line: Timeline, windows: IntervalSet) -> HostShares:
+    """All windows as one."""
+    lengths = (windows[1] - windows[0]).sum(keepdims=True)
+    return _rows(lengths, line.shares(*windows).sum(axis=0, keepdims=True))[0]
+
+
 def _shares(line: Timeline, start: NDArray[np.int64], end: NDArray[np.int64]) -> list[HostShares]:
+    return _rows(end - start, line.shares(start, end))
+
+
+def _rows(windows: NDArray[np.int64], shares: NDArray[np.int64]) -> list[HostShares]:
     # Times lie within 2^63 of 0, so a time between two of them fits 64 bits only without a sign.
-    windows, shares = ((end - start).view(np.uint64), line.shares(start, end).view(np.uint64))
     return [
         HostShares(window_ns=window, **{f"{name}_ns": ns for name, ns in zip(CLASSES, row, strict=True)})
-        for window, row in zip(windows.tolist(), shares.tolist(), strict=True)
+        for window, row in zip(windows.view(np.uint64).tolist(), shares.view(np.uint64).tolist(), strict=True)
     ]

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.host_calls import CLASSES, INPUT, UNRECORDED, host_classes
+from profsuite.analyzers.recorded import overlaps, recorded
+from profsuite.trace.intervals import clip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from profsuite.trace.intervals import IntervalSet
     from profsuite.trace.model import Trace
 
 
@@ -68,20 +71,44 @@ class Timeline:
 
 @dataclass(frozen=True)
 class HostTimelines:
-    """The timelines of all host threads by track, and the class of every slice (a code of ``CLASSES``)."""
+    """The timelines of all host threads by track, and the class of every slice (a code of ``CLASSES``).
+
+    ``recorded`` is when the recorder ran (see ``recorded.recorded``), null for all the time; slices outside of it are
+    ``UNRECORDED``.
+    """
 
     threads: dict[int, Timeline]
     classes: NDArray[np.int8]
+    recorded: IntervalSet | None = None
+
+    @cached_property
+    def windows(self) -> IntervalSet:
+        """The host windows: from the first host slice's start to the last one's end, where the recorder ran."""
+        none = np.zeros(0, np.int64)
+        lines = self.threads.values()
+        if not lines:
+            return none, none
+        start, end = min(int(line.time[0]) for line in lines), max(int(line.time[-1]) for line in lines)
+        if self.recorded is not None:
+            return clip(self.recorded, start, end)
+        return np.array([start], np.int64), np.array([end], np.int64)
 
 
 def host_timelines(trace: Trace) -> HostTimelines:
     """Sweep every host thread once.
 
     The innermost slice decides, except that inside ``input``, ``compile`` and ``gc`` everything belongs to them:
-    with no workers the loader runs ops on the main thread, and those are what the input costs.
+    with no workers the loader runs ops on the main thread, and those are what the input costs.  Slices outside of what
+    was recorded are left out, others cut to it.
     """
     classes = host_classes(trace)
     start, end, track = trace.array("slice", "ts"), trace.end, trace.array("slice", "track_id")
+    windows = recorded(trace)
+    if windows is not None:
+        classes = np.where(overlaps(start, end, windows), classes, np.int8(UNRECORDED))
+        first = np.minimum(np.searchsorted(windows[1], start, "right"), len(windows[0]) - 1)
+        # What begins before a window or ends after it counts inside.
+        start, end = np.maximum(start, windows[0][first]), np.minimum(end, windows[1][first])
     parent, depth = trace.array("slice", "parent_id"), trace.array("slice", "depth")
     on_host = classes != UNRECORDED
     counts = np.bincount(track[on_host], minlength=trace.num_rows("track"))
@@ -99,7 +126,7 @@ def host_timelines(trace: Trace) -> HostTimelines:
         if len(rows):
             time, code = _sweep(rows, start, end, parent, depth, classes)
             threads[track_id] = Timeline(track_id, int(counts[track_id]), time, code)
-    return HostTimelines(threads, classes)
+    return HostTimelines(threads, classes, windows)
 
 
 def _sweep(

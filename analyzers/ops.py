@@ -140,7 +140,7 @@ class _Launched:
             _joined(around),
             _joined(pieces),
             np.concatenate([np.zeros(0, bool), *alone]),
-            sum(w.window[1] - w.window[0] for w in work),
+            sum(w.window_ns for w in work),
         )
 
     def union(self, group: NDArray[np.int64], piece: NDArray[np.int64], size: int) -> NDArray[np.int64]:

@@ -12,14 +12,25 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r"^(?P<file>[^<>]+\.py)\(\d+\): ")
 _LIBRARY = re.compile(
-    r"(?:^|/)(?:torch(?:inductor_[^/]*)?|site-packages|dist-packages|contextlib\.py|threading\.py|runpy\.py|importlib)(?:/|\b)"
+    r"(?:^|/)(?:torch(?:inductor_[^/]*)?|site-packages|dist-packages|contextlib\.py|threading\.py|runpy\.py|importlib"
+    r"|profsuite/(?:collector/|cli/|__(?:init|main)__\.py)|collector/channels/dataloader\.py)(?:/|\b)"
 )
 
 
+MAIN_THREAD = "main thread"
+_UNNAMED = re.compile(r"thread \d+(?: \(.*\))?", re.DOTALL)
+
+
 def thread_label(trace: Trace, track_id: int) -> str:
-    """The thread's name if the file gives one, else ``thread <tid>``."""
+    """What to call a thread: its name if the file gives one of its own, else its role, else ``thread <tid>``.
+
+    A process's first thread has the process's number on Linux, and is the main one.  ``thread <tid> (<command>)``, as
+    Kineto writes it, names the process's command rather than the thread.
+    """
     row = trace.tracks.slice(track_id, 1).to_pylist()[0]
     name, tid = row["thread_name"], row["tid"]
+    if row["kind"] == "host" and tid == row["pid"] and tid.isdecimal() and (not name or _UNNAMED.fullmatch(name)):
+        return MAIN_THREAD
     return str(name) if name else f"thread {tid}"
 
 

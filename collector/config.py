@@ -32,7 +32,8 @@ class Config:
     shapes, types, strides and scalars of the inputs.  ``modules``: module hierarchy of TorchScript.
     ``all_threads``: Kineto also records threads that recording did not start on (torch leaves allocations out
     then).  ``json``: Kineto's own JSON as well, beside the tables.
-    ``channels``: the side channels, by name.  ``background``: the recorder runs between the windows of a schedule.
+    ``channels``: the side channels, by name; ``channels_asked``: somebody chose them, so what one of them lacks is
+    worth a word.  ``background``: the recorder runs between the windows of a schedule.
     ``max_events``: recording ends at that many, so that memory and disk do.
 
     ``ValueError`` for what makes no sense; ``oddities`` lists what is ignored.
@@ -47,6 +48,7 @@ class Config:
     all_threads: bool = False
     json: bool = False
     channels: tuple[str, ...] = ALWAYS
+    channels_asked: bool = False
     background: bool = False
     max_events: int = 20_000_000
     rank: int | None = None

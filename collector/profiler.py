@@ -72,7 +72,7 @@ def profile(
     modules: bool = False,
     all_threads: bool = False,
     json: bool = False,
-    channels: tuple[str, ...] = ALWAYS,
+    channels: tuple[str, ...] | None = None,
     background: bool = False,
     max_events: int = 20_000_000,
     rank: int | None = None,
@@ -90,8 +90,8 @@ def profile(
     """
     config = Config(
         schedule=as_schedule(schedule), engine=engine, memory=memory, stacks=stacks, shapes=shapes, modules=modules,
-        all_threads=all_threads, json=json, channels=tuple(channels), background=background,
-        max_events=max_events, rank=rank,
+        all_threads=all_threads, json=json, channels=ALWAYS if channels is None else tuple(channels),
+        channels_asked=channels is not None, background=background, max_events=max_events, rank=rank,
     )  # fmt: skip
     return Profile(Path(path), config, module, optimizer)
 
@@ -110,6 +110,7 @@ class Profile:
         self._roles = _roles(config, module, optimizer)
         self.script: str | None = None
         self.notes: list[str] = list(config.oddities)
+        self._asides: list[str] = []
         self._schedule: AnySchedule = config.schedule or EverySteps()
         self._writer = Writer(path, config.rank, self.facts)
         self._interrupts = Interrupts(self._flush)
@@ -126,6 +127,7 @@ class Profile:
         self._recorder_open = False
         self._cupti: Any = None
         self._opened_ns = 0
+        self._recorded: list[list[int]] = []
         self._mark: Any = None
         self._mark_ns = 0
         self._own_steps: list[tuple[int, int, int, int]] = []
@@ -327,6 +329,7 @@ class Profile:
             self._recorder.refresh()
             if time.time_ns() - self._opened_ns > ROTATE_NS:
                 self._opened_ns = time.time_ns()
+                self._note_recorded()
                 self._keep_recorded(self._recorder.take())
 
     def _open(self) -> None:
@@ -356,7 +359,7 @@ class Profile:
             self._note(note)
             return
         self._window_open = True
-        self._num_windows += 1
+        self._note_opened()
 
     def _close(self) -> None:
         if self._window_open:
@@ -379,19 +382,32 @@ class Profile:
         self._window.start()
         self._cost["start"].append(time.perf_counter_ns() - begin)
         self._window_open = True
-        self._num_windows += 1
+        self._note_opened()
 
     def _close_window(self) -> None:
         begin = time.perf_counter_ns()
         self._window_open = False
+        self._note_recorded()
         if self._engine == "cupti":
             self._put(self._cupti.halt())
         else:
             window, self._window = self._window, None
             assert window is not None
             taken = window.stop()
+            if taken.problem is not None:
+                self._recorded.pop()
             self._put(functools.partial(self._columns, taken, self._num_windows))
         self._cost["stop"].append(time.perf_counter_ns() - begin)
+
+    def _note_opened(self) -> None:
+        """A window has opened; what it recorded counts once it is handed over."""
+        self._num_windows += 1
+        now = time.time_ns()
+        self._recorded.append([now, now])
+
+    def _note_recorded(self) -> None:
+        """The open window has recorded until now."""
+        self._recorded[-1][1] = time.time_ns()
 
     def _columns(self, taken: Taken, number: int) -> RawTrace:
         if self.config.json:
@@ -405,11 +421,12 @@ class Profile:
         self._recorder.start(shapes=self.config.shapes)
         self._recorder_open = True
         self._opened_ns = time.time_ns()
-        self._num_windows += 1
+        self._note_opened()
 
     def _close_recorder(self) -> None:
         begin = time.perf_counter_ns()
         self._recorder_open = False
+        self._note_recorded()
         self._keep_recorded(self._recorder.stop(), last=True)
         self._cost["stop"].append(time.perf_counter_ns() - begin)
 
@@ -496,8 +513,14 @@ class Profile:
     def _stop_channels(self) -> None:
         for channel in self._channels:
             raw = self._guarded(channel.stop)
+            # That a machine has no such device is news only to who asked for it.
+            quiet = not self.config.channels_asked and getattr(channel, "absent", False)
             for problem in getattr(channel, "problems", ()):
-                self._note(f"{channel.name}: {problem}")
+                text = f"{channel.name}: {problem}"
+                if quiet:
+                    self._asides.append(text)
+                else:
+                    self._note(text)
             if raw is not None:
                 self._writer.put(functools.partial(lambda r: r, raw))
 
@@ -522,8 +545,9 @@ class Profile:
             "stopped_ns": self._stopped_ns or None,
             "steps": self._step if self._stepped else None,
             "windows": self._num_windows,
+            "recorded_ns": [list(window) for window in self._recorded if window[1] > window[0]],
             "overhead": {name: value for name, value in costs.items() if value is not None},
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self._asides],
             "origin": self._origin,
         }
 

@@ -188,5 +188,5 @@ def _worth(analysis: Analysis, finding: Finding) -> float:
     cost = finding.cost_ns
     if finding.saving_ms_per_step is None:
         return cost or 0
-    saving = finding.saving_ms_per_step * 1e6 * analysis.steps.count
+    saving = finding.saving_ms_per_step * 1e6 * analysis.num_steps
     return saving if cost is None else min(saving, cost)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Evidence, Finding
-from profsuite.analyzers.counters import samples
 from profsuite.analyzers.findings.input_bound import input_wait_ns
 from profsuite.analyzers.findings.wording import count, percent, share, somewhere, time
 
@@ -27,8 +26,7 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
 
     Remedy: fewer threads and workers a rank, cheaper work, ranks bound to cores.
     """
-    trace = analysis.trace
-    times, busy = samples(trace, "CPU", "system_pct")
+    times, busy = analysis.samples("CPU", "system_pct")
     busy = np.clip(busy, 0, 100)
     lost = analysis.idle_ns("host") + input_wait_ns(analysis)
     if len(times) < MIN_SAMPLES or busy.mean() < BUSY_PCT or analysis.share(lost) < WAITS:
@@ -40,7 +38,7 @@ def cpu_saturated(analysis: Analysis) -> tuple[Finding, ...]:
         time("lost to a late CPU or to input", lost),
         share("share of the window", analysis.share(lost)),
     ]
-    own, threads = samples(trace, "CPU", "process_pct")[1], samples(trace, "CPU", "threads")[1]
+    own, threads = analysis.samples("CPU", "process_pct")[1], analysis.samples("CPU", "threads")[1]
     if len(own):
         evidence.append(Evidence(label="of it this process", value=float(own.mean()) / 100, unit="cores"))
     if len(threads):

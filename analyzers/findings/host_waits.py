@@ -46,7 +46,7 @@ def host_waits(analysis: Analysis, kinds: Collection[Wait]) -> HostWaits:
 
 def matters(analysis: Analysis, waits: HostWaits) -> bool:
     """Whether they cost 2 % of the window, or every step has one."""
-    steps = analysis.steps.count
+    steps = analysis.num_steps
     often = steps > 1 and analysis.waits.number(waits.rows) >= steps
     return bool(len(waits.rows)) and (often or analysis.share(waits.idle_ns) >= FIRES_FROM)
 
@@ -81,7 +81,7 @@ def waits_finding(
 
     ``remedy`` is given the name of the op (or call) under which most time was waited.
     """
-    cost, steps = waits.idle_ns, analysis.steps.count
+    cost, steps = waits.idle_ns, analysis.num_steps
     fraction, rows = analysis.share(cost), waits.rows
     number = analysis.waits.number(rows)
     callers, waited = _callers(analysis, rows)

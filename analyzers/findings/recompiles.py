@@ -12,7 +12,8 @@ import numpy as np
 from profsuite.analyzers.base import Finding, Place
 from profsuite.analyzers.findings.marked_time import host_marks
 from profsuite.analyzers.findings.wording import count, grade, ms, percent, share, somewhere, text, time, whole
-from profsuite.trace.intervals import clip, length, merge
+from profsuite.analyzers.recorded import overlaps
+from profsuite.trace.intervals import merge, overlap_length
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
@@ -39,12 +40,19 @@ def _seen(analysis: Analysis) -> tuple[Finding, ...]:
     trace = analysis.trace
     events = trace.table("compile_event").to_pylist()
     again = [e for e in events if e["kind"] == "compile" and (e["frame_compile_id"] or 0) > 0 and e["dur"] is not None]
-    reasons = [e for e in events if e["kind"] == "recompile"]
     if not again or not analysis.host.window_ns:
         return ()
     start = np.array([e["ts"] for e in again], np.int64)
-    compiling = merge(start, start + np.array([e["dur"] for e in again], np.int64))
-    cost = length(clip(compiling, analysis.start_ns, analysis.start_ns + analysis.recording_ns))
+    end = start + np.array([e["dur"] for e in again], np.int64)
+    # The channel also saw what was compiled where nothing else was recorded.
+    during = overlaps(start, end, analysis.recording)
+    again = [e for e, counts in zip(again, during.tolist(), strict=True) if counts]
+    if not again:
+        return ()
+    since, until = analysis.start_ns, analysis.end_ns
+    reasons = [e for e in events if e["kind"] == "recompile" and since <= e["ts"] <= until]
+    compiling = merge(start, end)
+    cost = overlap_length(compiling, analysis.recording)
     fraction = cost / analysis.recording_ns
     if fraction < FIRES_FROM:
         return ()

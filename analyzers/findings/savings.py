@@ -1,7 +1,8 @@
 """What following a finding's remedy would save: the edit that each remedy amounts to, replayed.
 
 A remedy that is no edit of the recording (find out why steps differ, record more) has none, and its saving is null.
-Each edit removes the obstacle altogether: the saving is what its complete removal would give.
+Each edit removes the obstacle altogether: the saving is what its complete removal would give.  Where the remedy is
+known to leave a part of it (an optimizer's arithmetic), the edit leaves that part.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from profsuite.analyzers.findings.single_tensor_optimizer import update_edit
 from profsuite.analyzers.whatif.edits import Edit
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ EDITS: Final[dict[str, Edit]] = {
     "allocator_calls": Edit(scales=(("allocator", 0.0),)),
     "compile_in_steps": Edit(scales=(("compile", 0.0),)),
     "garbage_collection": Edit(scales=(("gc", 0.0),)),
-    "single_tensor_optimizer": Edit(scales=(("host:Optimizer.step#*", 0.0),)),
     "optimizer_zero_grad": Edit(scales=(("Optimizer.zero_grad#*", 0.0), ("host:Optimizer.zero_grad#*", 0.0))),
 }
 """A finding's id, and the edit that its remedy amounts to."""
@@ -37,7 +38,7 @@ EDITS: Final[dict[str, Edit]] = {
 
 def with_saving(analysis: Analysis, finding: Finding) -> Finding:
     """The finding with its ``saving_ms_per_step``: null without steps, or where its remedy is no edit."""
-    edit = EDITS.get(finding.id)
+    edit = update_edit(analysis) if finding.id == "single_tensor_optimizer" else EDITS.get(finding.id)
     if edit is None or finding.saving_ms_per_step is not None or _removes_more(analysis, finding):
         return finding
     return replace(finding, saving_ms_per_step=analysis.saving_ms_per_step(edit))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from profsuite.analyzers.findings.wording import (
     whole,
 )
 from profsuite.analyzers.host_calls import COMPILE, OP, matching
+from profsuite.analyzers.whatif.edits import Edit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,13 @@ FIRES_FROM = 0.02
 MIN_OPS = 20
 """Ops a call, on average, from which the updates are called many."""
 
+FUSED_SHARE: Final = {"Adam": 0.44, "AdamW": 0.44, "Adagrad": 0.43, "SGD": 0.71}
+"""Of a step on the CPU that updates one by one, the most that remained with fused=True (benchmarks/fused_updates.py).
+
+SGD's is with momentum: without it an update is one op already, and fused=True gives next to nothing.
+"""
+
+_MOMENTUM = "aten::mul_"
 _STEP = r"^Optimizer\.step#"
 _UPDATE = r"^aten::(?:add_|sub_|mul_|div_|addcmul_|addcdiv_|lerp_|sqrt|add|mul|div)$"
 _TOGETHER = r"(?i)_foreach_|fused|multi_tensor|CompiledFunction|Torch-Compiled"
@@ -57,7 +65,7 @@ def single_tensor_optimizer(analysis: Analysis) -> tuple[Finding, ...]:
     rows = np.flatnonzero(marks)
     rows = rows[np.argsort(-trace.array("slice", "dur")[rows], kind="stable")]
     ops = int(_updates(analysis, marks).sum())
-    name = analysis.name_of(int(rows[0])).partition("#")[2].removesuffix(".step")
+    name = _kind(analysis.name_of(int(rows[0])))
     where = "GPU window" if analysis.device else whole(analysis)
     return (
         Finding(
@@ -87,6 +95,35 @@ def single_tensor_optimizer(analysis: Analysis) -> tuple[Finding, ...]:
             counted_in=("host_bound",),
         ),
     )
+
+
+def update_edit(analysis: Analysis) -> Edit | None:
+    """What updating all parameters together would change; null where that was never measured.
+
+    With a device the host's time in the steps goes, and their kernels stay.  On the CPU the arithmetic stays, and so
+    does a part of the rest: ``FUSED_SHARE``.
+    """
+    marks = loop_steps(analysis)
+    trace = analysis.trace
+    words, names = trace.words("slice", "name"), trace.array("slice", "name")
+    marked = [words[code] for code in np.unique(names[marks]).tolist()]
+    if analysis.main is not None:
+        return Edit(scales=tuple((f"host:{name}", 0.0) for name in marked))
+    scales = []
+    for name in marked:
+        kind = _kind(name)
+        own = marks & (names == words.index(name))
+        if kind not in FUSED_SHARE or (
+            kind == "SGD" and not (inside(trace, own) & host_marks(analysis, f"^{_MOMENTUM}$")).any()
+        ):
+            return None
+        scales.append((f"host:{name}", FUSED_SHARE[kind]))
+    return Edit(scales=tuple(scales)) if scales else None
+
+
+def _kind(name: str) -> str:
+    """The optimizer's class, as the mark of its step has it."""
+    return name.partition("#")[2].removesuffix(".step")
 
 
 def loop_steps(analysis: Analysis) -> NDArray[np.bool_]:

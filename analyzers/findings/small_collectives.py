@@ -32,7 +32,7 @@ def small_collectives(analysis: Analysis) -> tuple[Finding, ...]:
     """
     c = analysis.collectives
     small = np.flatnonzero((c.num_bytes >= 0) & (c.num_bytes <= SMALL_BYTES))
-    steps = analysis.steps.count
+    steps = analysis.num_steps
     if not c.on_device or len(small) < (A_STEP * steps if steps else IN_ALL):
         return ()
     cost = int(np.minimum(c.exposed_ns, c.shortest)[small].sum())

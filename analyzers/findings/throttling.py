@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from profsuite.analyzers.base import Evidence, Finding, Place
-from profsuite.analyzers.counters import counter_names, samples
+from profsuite.analyzers.counters import counter_names
 from profsuite.analyzers.findings.wording import count, percent, share, text
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def throttling(analysis: Analysis) -> tuple[Finding, ...]:
 
 def _of_gpu(analysis: Analysis, ordinal: int) -> list[Finding]:
     trace = analysis.trace
-    series = {reason: samples(trace, f"GPU {ordinal} throttling", reason) for reason in REASONS}
+    series = {reason: analysis.samples(f"GPU {ordinal} throttling", reason) for reason in REASONS}
     held = {
         reason: float((values > 0).mean())
         for reason, (times, values) in series.items()
@@ -84,14 +84,14 @@ def _of_gpu(analysis: Analysis, ordinal: int) -> list[Finding]:
 
 def _clocks(analysis: Analysis, ordinal: int, lowered: np.ndarray) -> list[Evidence]:
     """The mean clock in the samples with throttling, and the highest that was seen."""
-    times, mhz = samples(analysis.trace, f"GPU {ordinal} clocks", "sm_mhz")
+    times, mhz = analysis.samples(f"GPU {ordinal} clocks", "sm_mhz")
     if not len(times):
         return []
     then = mhz[np.isin(times, lowered)]
     evidence = [Evidence(label="highest SM clock seen", value=float(mhz.max()), unit="MHz")]
     if len(then):
         evidence.append(Evidence(label="mean SM clock while throttled", value=float(then.mean()), unit="MHz"))
-    celsius = samples(analysis.trace, f"GPU {ordinal} temperature", "gpu_c")[1]
+    celsius = analysis.samples(f"GPU {ordinal} temperature", "gpu_c")[1]
     if len(celsius):
         evidence.append(text("highest temperature seen", f"{celsius.max():.0f} °C"))
     return evidence

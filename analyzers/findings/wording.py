@@ -142,12 +142,14 @@ def somewhere(analysis: Analysis, row: int | None = None, *, op: str | None = No
             op=op,
             source=source,
         )
-    start_ns = device.start_ns if device else analysis.host.start_ns
+    start_ns, end_ns = (analysis.host.start_ns, analysis.host_end_ns)
+    if analysis.main is not None:
+        start_ns, end_ns = analysis.work[analysis.main].window
     return Place(
         rank=trace.info.rank,
         device=ordinal,
         start_ns=start_ns,
-        end_ns=None if start_ns is None else start_ns + analysis.window_ns,
+        end_ns=end_ns,
         op=op,
         source=source,
     )

@@ -100,8 +100,17 @@ class Edited(NamedTuple):
 def apply(analysis: Analysis, graph: Graph, edit: Edit) -> Edited:
     """The graph's durations under an edit.
 
-    ``ValueError`` for a pattern that nothing matches, and for a ``bare_step_ns`` that no cost of recording explains.
+    ``ValueError`` for a pattern that nothing matches, for what only a job with device work has (launches, waits for
+    the device) where there is none, and for a ``bare_step_ns`` that no cost of recording explains.
     """
+    launches = bool((graph.edge == LAUNCHED).any())
+    for asked, has, lack in (
+        (edit.graphs, launches, "no device work is launched in this trace, so there is nothing for a graph to launch"),
+        (edit.no_launch_overhead, launches, "no device work is launched in this trace, so launches cost nothing"),
+        (edit.no_sync, bool((graph.kind >= 0).any()), "there is no device work in this trace that the host waits for"),
+    ):
+        if asked and not has:
+            raise ValueError(lack)
     cost = 0.0 if edit.bare_step_ns is None else recording_cost_ns(analysis, graph, edit.bare_step_ns)
     return _Applied(analysis, graph, edit, cost).edited()
 

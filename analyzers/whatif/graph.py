@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from profsuite.analyzers.host_calls import CLASSES
+from profsuite.analyzers.recorded import between
 from profsuite.analyzers.whatif.device_edges import device_edges
 from profsuite.analyzers.whatif.host_points import UNLIMITED, Points, host_points
 from profsuite.analyzers.whatif.parts import ANCHOR, END, HOST, Edges, Machine
+from profsuite.trace.intervals import clip, length
 from profsuite.trace.ordering import sorted_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.trace.intervals import IntervalSet
 
     Int64s = NDArray[np.int64]
 
@@ -40,7 +43,8 @@ class Graph:
     which its kind (``edge[e]``, a code of ``EDGES``) leaves ``rest[e]`` unexplained; ``is_running`` marks the host
     edges whose weight is what the thread did meanwhile.  ``start`` and ``end`` are the nodes between which the job is
     measured, ``steps`` the (start, end) nodes of each step on the main thread, whose track is ``main`` (null without
-    host threads).
+    host threads).  ``unrecorded`` is the time between the windows of a recording with a schedule (ns since
+    ``origin_ns``): the graph runs through it, and the job's length does not count it.
     """
 
     origin_ns: int
@@ -60,6 +64,7 @@ class Graph:
     steps: NDArray[np.int64]
     num_anchored: int
     main: int | None
+    unrecorded: IntervalSet
 
     @property
     def num_nodes(self) -> int:
@@ -74,7 +79,15 @@ class Graph:
     @property
     def length_ns(self) -> int:
         """The measured time between ``start`` and ``end``."""
-        return int(self.time[self.end] - self.time[self.start])
+        return self.took_ns(self.time)
+
+    def took_ns(self, finish: Int64s) -> int:
+        """From ``start`` to ``end``, ns, where nodes finish at these times; without the time between windows."""
+        return int(finish[self.end] - finish[self.start]) - self._left_out_ns
+
+    @cached_property
+    def _left_out_ns(self) -> int:
+        return length(clip(self.unrecorded, int(self.time[self.start]), int(self.time[self.end])))
 
 
 def build(analysis: Analysis) -> Graph | None:
@@ -166,6 +179,7 @@ def _sorted(
     first = np.zeros(len(time) + 1, np.int64)
     np.cumsum(np.bincount(found.target, minlength=len(time)), out=first[1:])
     shift = 1 + machine.num_work
+    unrecorded = between(machine.analysis.recording)
     steps = place[points.steps + shift] if len(points.steps) else np.zeros((0, 2), np.int64)
     return Graph(
         origin_ns=machine.origin,
@@ -185,6 +199,7 @@ def _sorted(
         steps=steps,
         num_anchored=len(loose),
         main=machine.main,
+        unrecorded=(unrecorded[0] - machine.origin, unrecorded[1] - machine.origin),
     )
 
 

@@ -115,9 +115,9 @@ class _Collector:
         )
 
     def _steps(self) -> Int64s:
-        """The moments of the main thread's steps, in order."""
+        """The moments of the main thread's steps, in order, without those that the recording cuts."""
         trace = self.machine.trace
-        row = trace.array("step", "slice_id").astype(np.int64)
+        row = trace.array("step", "slice_id").astype(np.int64)[self.machine.whole_steps]
         row = row[self.machine.tracks[row] == self.machine.main] if self.machine.main is not None else row[:0]
         row = row[np.argsort(self.machine.ts[row], kind="stable")]
         if not len(row):

@@ -102,7 +102,8 @@ class Machine:
 
     ``stream`` numbers the streams of all devices; ``launch_start`` and ``launch_end`` are those of the call that
     launched the work, and ``launch`` its row: -1 where it is not known, or began after the work it should have
-    launched (clocks that disagree).  ``step`` is the row of ``step``, -1 for none.
+    launched (clocks that disagree).  ``step`` is the row of ``step``, -1 for none: a step that the recording cuts
+    is none.
     """
 
     def __init__(self, analysis: Analysis) -> None:
@@ -133,7 +134,10 @@ class Machine:
         known = launch >= 0
         known[known] = (self.ts[launch[known]] <= self.start[known]) & (self.classes[launch[known]] > 0)
         self.launch: Int64s = np.where(known, launch, -1)
-        self.step = trace.array("slice", "step_id")[self.ids].astype(np.int64)
+        step = trace.array("slice", "step_id")[self.ids].astype(np.int64)
+        self.whole_steps: NDArray[np.bool_] = ~trace.array("step", "truncated").astype(bool)
+        whole = np.append(self.whole_steps, False)[step]
+        self.step: Int64s = np.where(whole, step, -1)
         starts = [int(line.time[0]) for line in self.threads.values()]
         self.origin = min([*starts, *self.start[self.begins].tolist()], default=0)
 

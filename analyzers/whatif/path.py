@@ -12,9 +12,10 @@ import numpy as np
 from msgspec import Struct
 
 from profsuite.analyzers.base import Ns, Pct, pct
-from profsuite.analyzers.host_calls import CLASSES
+from profsuite.analyzers.host_calls import CLASSES, UNRECORDED
 from profsuite.analyzers.whatif.parts import ANCHOR, DEPENDENCY, FORK, HOST, JOIN, LAUNCHED, STREAM, SYNCED
 from profsuite.trace.dag import earliest, latest, path_back
+from profsuite.trace.intervals import covered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +104,7 @@ def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPa
     """The longest path, split by cause, and the ``top`` kernels and copies on it."""
     finish, binding = earliest(graph.first, graph.source, graph.weight, graph.own)
     nodes, edges = _path_nodes(graph, binding)
-    begin, stop = int(graph.time[graph.start]), int(graph.time[graph.end])
+    begin = int(graph.time[graph.start])
     totals = dict.fromkeys(PATH_CAUSES, 0)
     # Each node's time: from the finish of the one before on the path to its own start, and its own duration (of
     # work that overlaps the work before, the rest of it).
@@ -116,7 +117,8 @@ def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPa
     reached = edges >= 0
     kinds = np.where(reached, graph.edge[np.maximum(edges, 0)], ANCHOR)
     running = reached & graph.is_running[np.maximum(edges, 0)]
-    waits = until - since
+    left_out = covered(since, until, graph.unrecorded)
+    waits = until - since - left_out
     rest = np.minimum(np.where(reached, graph.rest[np.maximum(edges, 0)], 0), waits)
     totals["unknown"] += int(rest[kinds != HOST].sum())
     for code, cause in _EDGE_CAUSES.items():
@@ -126,9 +128,10 @@ def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPa
         at = np.flatnonzero(running & (graph.track[nodes] == track))
         line = analysis.timelines.threads[track]
         shares = line.shares(since[at] + graph.origin_ns, until[at] + graph.origin_ns).sum(axis=0)
+        shares[UNRECORDED] -= left_out[at].sum()
         for code, total in enumerate(shares.tolist()):
             totals[_HOST_CAUSES[code]] += total
-    length = stop - begin
+    length = graph.length_ns
     device = sum(totals[cause] for cause in _WORK_CAUSES)
     return CriticalPath(
         start_ns=begin + graph.origin_ns,
@@ -136,7 +139,7 @@ def critical_path(analysis: Analysis, graph: Graph, top: int = 10) -> CriticalPa
         num_steps=len(graph.steps),
         num_nodes=graph.num_nodes,
         num_unexplained=graph.num_anchored,
-        replay_error_ns=int(finish[graph.end] - finish[graph.start]) - length,
+        replay_error_ns=graph.took_ns(finish) - length,
         device_pct=pct(device, length),
         parts=tuple(
             PathPart(cause=cause, total_ns=total, path_pct=pct(total, length))

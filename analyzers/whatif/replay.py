@@ -47,8 +47,8 @@ def replay(analysis: Analysis, graph: Graph, edit: Edit | None = None, name: str
     measured = graph.length_ns
     if edit is not None and edit.bare_step_ns is not None:
         bare = times(analysis, graph, Edit(bare_step_ns=edit.bare_step_ns))
-        measured = int(bare[graph.end] - bare[graph.start])
-    predicted = int(finish[graph.end] - finish[graph.start])
+        measured = graph.took_ns(bare)
+    predicted = graph.took_ns(finish)
     steps = len(graph.steps)
     inside = (graph.time > graph.time[graph.start]) & (graph.time <= graph.time[graph.end])
     return WhatIf(

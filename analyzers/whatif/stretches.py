@@ -75,7 +75,7 @@ def recording_cost_ns(analysis: Analysis, graph: Graph, bare_step_ns: int) -> fl
         for at, stretches in threads:
             weight[at] = stretches.weights(same, cost)
         finish = earliest(graph.first, graph.source, weight, graph.own)[0]
-        return float(finish[graph.end] - finish[graph.start]) / num_steps - bare_step_ns
+        return float(graph.took_ns(finish)) / num_steps - bare_step_ns
 
     low, high = 0.0, MOST_COST_NS
     above, below = surplus(low), surplus(high)

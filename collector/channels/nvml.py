@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -45,20 +46,28 @@ class NvmlChannel(Sampler):
         super().__init__(interval_ms)
         self._devices = None if devices is None else tuple(devices)
         self._nvml: Any = None
+        self.absent = False
 
     def open(self) -> Sequence[Source]:
-        """What the devices may tell; ``RuntimeError`` without nvidia-ml-py, a driver or a device."""
+        """What the devices may tell; ``RuntimeError`` without nvidia-ml-py, a driver or a device.
+
+        ``absent`` says afterwards whether that is because this machine, or this process, has no NVIDIA device.
+        """
+        self.absent = False
         try:
             import pynvml
         except ImportError:
+            self.absent = not has_driver()
             raise RuntimeError("nvidia-ml-py is not installed: pip install nvidia-ml-py") from None
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
+            self.absent = not has_driver()
             raise RuntimeError(f"no NVIDIA driver answers ({error})") from None
         self._nvml = pynvml
         handles = _handles(pynvml, self._devices)
         if not handles:
+            self.absent = True
             raise RuntimeError("no NVIDIA device is visible")
         return [source for ordinal, handle in handles.items() for source in _sources(pynvml, f"GPU {ordinal}", handle)]
 
@@ -67,6 +76,34 @@ class NvmlChannel(Sampler):
         nvml, self._nvml = self._nvml, None
         if nvml is not None:
             nvml.nvmlShutdown()
+
+
+def has_driver() -> bool:
+    """Whether NVIDIA's driver is installed: its library for the management of devices loads."""
+    try:
+        ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def status() -> str:
+    """Whether devices can be sampled, and if not, what is missing, in words."""
+    try:
+        import pynvml
+    except ImportError:
+        return "not in use: nvidia-ml-py is not installed (pip install nvidia-ml-py)"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return f"not in use: no NVIDIA driver answers ({error})"
+    try:
+        count = int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError as error:
+        return f"not in use: the driver does not tell its devices ({error})"
+    finally:
+        pynvml.nvmlShutdown()
+    return f"samples {count} device{'' if count == 1 else 's'}" if count else "not in use: no NVIDIA device"
 
 
 def _handles(nvml: Any, devices: Sequence[int] | None) -> dict[int, Any]:

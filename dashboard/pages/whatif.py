@@ -87,6 +87,11 @@ def whatif(view: View) -> Any:
     )
 
 
+def _applies(session: Session, edit: Edit) -> bool:
+    """Whether the recording holds what the edit changes."""
+    return session.analysis.outcome(edit) is not None
+
+
 def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str:
     """What a replay with these changes predicts, in a sentence; kinds of work that are not there change nothing."""
     graph = session.graph
@@ -96,11 +101,9 @@ def outcome(session: Session, scales: dict[str, float], flags: list[str]) -> str
     for name, factor in scales.items():
         if factor == 1:
             continue
-        try:
-            replay(session.analysis, graph, Edit(scales=((name, factor),)))
-        except ValueError:
-            continue
-        present.append((name, factor))
-    edit = Edit(scales=tuple(present), **{flag: True for flag in flags if flag in FLAGS})
+        if _applies(session, Edit(scales=((name, factor),))):
+            present.append((name, factor))
+    known = {flag: True for flag in flags if flag in FLAGS and _applies(session, Edit(scales=(), **{flag: True}))}
+    edit = Edit(scales=tuple(present), **known)
     found = replay(session.analysis, graph, edit)
     return " ".join(answer(found, "these changes", session.analysis.steps.median_ns))

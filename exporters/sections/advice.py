@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profsuite.analyzers.base import Evidence, Finding, Place
+from profsuite.analyzers.places import MAIN_THREAD
 from profsuite.analyzers.report import Report
 from profsuite.exporters.document import Advice
 from profsuite.exporters.names import printable, shorten
@@ -59,7 +60,8 @@ def _where(place: Place) -> str | None:
         if (value := getattr(place, word)) is not None
     ]
     if place.thread:
-        parts.append(printable(place.thread if place.thread.startswith("thread ") else f"thread {place.thread}"))
+        called = place.thread.startswith("thread ") or place.thread == MAIN_THREAD
+        parts.append(printable(place.thread if called else f"thread {place.thread}"))
     if place.op:
         parts.append(f"op {printable(place.op)}")
     if place.source:

@@ -81,6 +81,30 @@ def test_single_tensor_optimizer_not_for_counters_on_the_host(job, found):
     assert found(job.trace(), "single_tensor_optimizer") is None
 
 
+def one_by_one(job, kind, *, ops=("aten::mul_", "aten::addcmul_"), steps=2):
+    """Steps of 1000 us on the CPU, 400 us of them in an optimizer that calls 20 updates of 10 us."""
+    for number in range(steps):
+        at = 1000 * number
+        job.step(number, at, 1000).op("aten::mm", at, 500).mark(f"Optimizer.step#{kind}.step", at + 500, 400)
+        for i in range(20):
+            job.op(ops[i % len(ops)], at + 500 + 20 * i, 10)
+    return job
+
+
+@pytest.mark.parametrize(("kind", "left"), [("Adam", 0.44), ("AdamW", 0.44), ("Adagrad", 0.43), ("SGD", 0.71)])
+def test_a_fused_update_on_the_cpu_is_not_free(job, found, value, kind, left):
+    # What remains was measured (benchmarks/fused_updates.py).
+    finding = found(one_by_one(job, kind).trace(), "single_tensor_optimizer")
+    assert (finding.cost_ns, value(finding, "lost to it")) == (800_000, 0.4)
+    assert finding.saving_ms_per_step == pytest.approx(0.4 * (1 - left))
+
+
+@pytest.mark.parametrize(("kind", "ops"), [("RMSprop", ("aten::mul_",)), ("SGD", ("aten::add_",))])
+def test_no_saving_where_none_was_measured(job, found, kind, ops):
+    finding = found(one_by_one(job, kind, ops=ops).trace(), "single_tensor_optimizer")
+    assert (finding.cost_ns, finding.saving_ms_per_step) == (800_000, None)
+
+
 # What torch records is tested without the thresholds: a busy machine stretches these tiny recordings at will.
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profsuite.analyzers.kernel_families import FAMILIES, family
-from profsuite.analyzers.places import source_frame, thread_label
+from profsuite.analyzers.places import is_user_frame, source_frame, thread_label
 
 
 def row_of(trace, name):
@@ -53,3 +53,39 @@ def test_each_family_knows_its_example():
 )
 def test_families_of_serving_engines_kernels(name, expected):
     assert family(name) == expected
+
+
+def test_the_first_thread_of_a_process_is_the_main_one(job):
+    for tid, name in ((100, "thread 100 (profsuite)"), (101, "thread 101 (profsuite)"), (102, "loader")):
+        job.events.append({"ph": "M", "name": "thread_name", "pid": 100, "tid": tid, "args": {"name": name}})
+        job.op("a", 0, 1, tid=tid)
+    job.slice("cpu_op", "a", 0, 1, tid=7, pid=7)
+    trace = job.trace()
+    labels = [thread_label(trace, track) for track in range(4)]
+    assert labels == ["main thread", "thread 101 (profsuite)", "loader", "main thread"]
+
+
+def test_a_name_of_its_own_stays(job):
+    job.events.append({"ph": "M", "name": "thread_name", "pid": 100, "tid": 100, "args": {"name": "MainThread"}})
+    assert thread_label(job.op("a", 0, 1, tid=100).trace(), 0) == "MainThread"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "profsuite/collector/channels/dataloader.py(84): __next__",
+        "/opt/venv/lib/python3.11/site-packages/profsuite/collector/script.py(60): leave_and_step",
+        "/home/me/checkout/collector/channels/dataloader.py(84): __next__",
+        "profsuite/__main__.py(8): <module>",
+    ],
+)
+def test_the_recorders_own_frames_are_not_the_users(job, frame):
+    job.python("train.py(88): train", 0, 100).python(frame, 10, 80)
+    trace = job.op("aten::stack", 20, 40).trace()
+    assert source_frame(trace, 2) == "train.py(88): train"
+    assert not is_user_frame(frame)
+
+
+def test_a_users_project_may_have_any_name():
+    assert is_user_frame("profsuite/train.py(3): main")
+    assert is_user_frame("collector/window.py(3): main")

@@ -94,6 +94,14 @@ def test_the_table_is_as_wide_as_the_terminal(run: Run, uneven: Path) -> None:
         own = run("whatif", uneven, env={"COLUMNS": columns}).stdout
         analyzed = run("analyze", uneven, "--only", "whatif", env={"COLUMNS": columns}).stdout
         assert own == analyzed
-        assert max(map(len, own.splitlines())) <= max(int(columns), len(str(uneven)) + 4)
+        assert max(map(len, own.splitlines())) <= max(int(columns), len(str(uneven)) + 6)  # a path is not broken
     assert "\x1b[1" in run("whatif", uneven, "--color").stdout
     assert "\x1b[1" not in run("whatif", uneven).stdout
+
+
+def test_graphs_without_launches_say_so_in_one_line(run: Run, step: Path) -> None:
+    done = run("whatif", step, "--graphs")
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert done.stderr.count("\n") == 1
+    assert "no device work is launched in this trace" in done.stderr
+    assert "one graph launch a step" not in run("whatif", step).stdout

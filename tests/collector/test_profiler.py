@@ -1,8 +1,11 @@
 """``profsuite.profile`` as users call it."""
 
+import gc
 import json
 import os
+import sys
 import threading
+import time
 import warnings
 
 import pytest
@@ -322,6 +325,71 @@ def test_what_the_folder_says_of_the_recording(tmp_path, model, monkeypatch):
     assert "abc" not in json.dumps(facts["origin"]["environment"])
     assert profsuite.load(prof.folder).metadata("profsuite")["windows"] == 1
     assert facts["origin"]["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize("engine", ["kineto", "recorder"])
+def test_the_folder_says_when_was_recorded(tmp_path, model, engine):
+    plan = profsuite.schedule(wait=1, active=2, repeat=2)
+    before = time.time_ns()
+    with profsuite.profile(tmp_path / "run", schedule=plan, engine=engine, channels=()) as prof:
+        for _ in range(8):
+            model()
+            prof.step()
+    windows = json.loads((prof.folder / "recording.json").read_text())["recorded_ns"]
+    start, end = prof.trace.array("step", "ts"), prof.trace.array("step", "ts") + prof.trace.array("step", "dur")
+    assert step_numbers(prof.trace) == [1, 2, 4, 5]
+    bounds = [before, *(edge for window in windows for edge in window), time.time_ns()]
+    assert bounds == sorted(bounds)
+    for (first, last), steps in zip(windows, ((0, 1), (2, 3)), strict=True):
+        assert first <= start[steps[0]]
+        assert end[steps[1]] <= last
+    # Nothing that an op did lies outside.
+    assert all(any(first <= ts <= last for first, last in windows) for ts in start)
+
+
+def test_waits_between_the_windows_count_nowhere(tmp_path, model):
+    loader = torch.utils.data.DataLoader(torch.zeros(9, 8))
+    with profsuite.profile(tmp_path / "run", schedule="3:6", engine="kineto", channels=("dataloader", "gc")) as prof:
+        for _ in loader:
+            gc.collect()
+            model()
+            prof.step()
+    waits = [name for name in names(prof.trace) if name.startswith("enumerate(DataLoader)#")]
+    assert len(waits) > 3
+    assert names(prof.trace).count("Python GC (generation 2)") >= 9
+    (window,) = json.loads((prof.folder / "recording.json").read_text())["recorded_ns"]
+    report = prof.report()
+    assert 0 < report.host.window_ns <= window[1] - window[0]
+    main = report.host.threads[0]
+    assert main.thread == ("main thread" if sys.platform == "linux" else main.thread)
+    # By the marks themselves: those of the three steps, and no others.
+    trace = prof.trace
+    inside = {"enumerate": 0, "Python GC": 0}
+    for name, ts, dur in zip(names(trace), trace.array("slice", "ts"), trace.array("slice", "dur"), strict=True):
+        for kind in inside:
+            if name.startswith(kind) and window[0] <= ts and ts + dur <= window[1]:
+                inside[kind] += int(dur)
+    assert main.shares.gc_ns == inside["Python GC"]
+    assert 0 < main.shares.input_ns <= inside["enumerate"]
+    assert report.whatif.length_ns <= window[1] - window[0]
+
+
+def test_a_device_that_is_not_there_is_news_to_who_asked_for_it(tmp_path, model, monkeypatch):
+    from profsuite.collector.channels import nvml
+
+    def absent(channel):
+        channel.absent = True
+        raise RuntimeError("no NVIDIA driver answers")
+
+    monkeypatch.setattr(nvml.NvmlChannel, "open", absent)
+    note = "nvml: nothing is sampled: no NVIDIA driver answers"
+    for channels, said in ((None, False), (("nvml",), True)):
+        with profsuite.profile(tmp_path / "run", engine="kineto", channels=channels) as prof:
+            model()
+            prof.step()
+        assert (note in prof.notes) is said
+        assert any("NVIDIA" in text for text in prof.trace.health.column("message").to_pylist()) is said
+        assert note in json.loads((prof.folder / "recording.json").read_text())["notes"]
 
 
 def test_max_events_ends_the_recording(tmp_path, model):

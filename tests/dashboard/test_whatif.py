@@ -40,5 +40,13 @@ def test_flags(session):
         assert outcome(session, {}, [flag])
 
 
+def test_flags_that_need_a_device(open_session):
+    slices = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 80},
+    ]
+    assert outcome(open_session(slices), {}, list(FLAGS)).endswith("with these changes just as long.")
+
+
 def test_no_recording_to_replay(open_session):
     assert outcome(open_session([]), {"gemm": 0.5}, []) == "Nothing to replay."

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
+from profsuite.analyzers.base import Place
 from profsuite.analyzers.report import Report
 from profsuite.exporters import sections, text
 from profsuite.exporters.columns import lines
@@ -209,3 +210,12 @@ def test_columns_are_dropped_before_names_become_unreadable() -> None:
 def test_wide_characters_are_counted_as_two_columns() -> None:
     table = Table("", (Column("name", False), Column("n")), ((Name("行列" * 20), "1"), (Name("mm"), "2")))
     assert all(cell_len(line) <= 40 for line in lines(table, 40))
+
+
+@pytest.mark.parametrize(
+    ("thread", "said"),
+    [("main thread", "main thread"), ("thread 7 (python)", "thread 7 (python)"), ("loader", "thread loader")],
+)
+def test_threads_are_called_threads_once(report: Report, thread: str, said: str) -> None:
+    finding = msgspec.structs.replace(report.findings[0], where=Place(rank=3, thread=thread))
+    assert f"where  rank 3, {said}\n" in text.render(msgspec.structs.replace(report, findings=(finding,)))

@@ -85,6 +85,7 @@ def test_what_is_replaced(text: str, expected: str) -> None:
         "3.5 GB/s, 12 MB / s",
         "layers.0.attn.net",
         "thread 4711 (pt_autograd_0)",
+        "main thread",
         "autograd::engine::evaluate_function: AddmmBackward0",
     ],
 )

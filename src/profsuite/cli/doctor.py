@@ -46,6 +46,7 @@ def command(build: bool) -> None:
         ),
         ("recorder", recorder()),
         ("cupti", cupti()),
+        ("nvml", nvml()),
         ("gpu", gpu()),
         ("cache", cache()),
     ]
@@ -105,6 +106,13 @@ def recorder() -> str:
 def cupti() -> str:
     """Whether the GPU can be recorded without Kineto, and if not, what is missing."""
     from profsuite.collector.cupti.engine import status
+
+    return status()
+
+
+def nvml() -> str:
+    """Whether the side channel ``nvml`` can sample devices, and if not, what is missing."""
+    from profsuite.collector.channels.nvml import status
 
     return status()
 

@@ -332,3 +332,26 @@ def test_the_time_of_a_step_is_no_help_without_steps(job):
 def test_host_means_the_name_even_of_a_class(attention):
     with pytest.raises(ValueError, match="nothing in this trace matches 'host:gemm'"):
         predicted_us(attention, scales=(("host:gemm", 0.5),))
+
+
+def test_without_launches_there_is_nothing_to_graph(job):
+    job.step(0, 0, 100).op("aten::mm", 10, 60).step(1, 100, 100).op("aten::mm", 110, 60)
+    analysis = Analysis(job.trace())
+    for edit, why in (
+        (Edit(graphs=True), "no device work is launched in this trace, so there is nothing for a graph to launch"),
+        (Edit(no_launch_overhead=True), "no device work is launched in this trace"),
+        (Edit(no_sync=True), "there is no device work in this trace"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            replay(analysis, analysis.graph, edit)
+        assert analysis.saving_ms_per_step(edit) is None
+    names = {scenario.name for scenario in analysis.replays.scenarios}
+    assert names == {"Python at no cost"}
+    assert all(s.saving_ns <= s.measured_ns for s in analysis.replays.scenarios)
+
+
+def test_device_work_whose_launches_are_not_known_is_not_launched(job):
+    job.op("aten::mm", 0, 100).kernel(10, 30)
+    analysis = Analysis(job.trace())
+    assert analysis.outcome(Edit(graphs=True)) is None
+    assert analysis.outcome(Edit(no_sync=True)) is not None

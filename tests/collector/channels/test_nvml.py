@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from profsuite.collector.channels.nvml import THROTTLING, NvmlChannel
+from profsuite.collector.channels import nvml
+from profsuite.collector.channels.nvml import THROTTLING, NvmlChannel, status
 
 pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 GPU = "GPU 0"
@@ -191,7 +192,7 @@ def test_devices(driver, monkeypatch, environment, sampled):
     assert channel.problems == ([] if sampled else ["nothing is sampled: no NVIDIA device is visible"])
 
 
-def has_driver():
+def answers():
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_LibraryNotFound:
@@ -200,13 +201,44 @@ def has_driver():
     return True
 
 
-@pytest.mark.skipif(has_driver(), reason="a driver is here")
+@pytest.mark.skipif(answers(), reason="a driver is here")
 def test_without_a_driver_the_real_module_is_one_problem_and_no_thread():
     channel, before = NvmlChannel(), threading.active_count()
     channel.start()
     assert threading.active_count() == before
     assert channel.stop() is None
     assert channel.problems == ["nothing is sampled: no NVIDIA driver answers (NVML Shared Library Not Found)"]
+    assert channel.absent
+    assert status() == "not in use: no NVIDIA driver answers (NVML Shared Library Not Found)"
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_driver_that_does_not_answer_is_no_absent_device(driver, monkeypatch, here):
+    fake = driver()
+
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+    monkeypatch.setattr(fake, "nvmlInit", fail, raising=False)
+    monkeypatch.setattr(nvml, "has_driver", lambda: here)
+    channel = NvmlChannel()
+    channel.start()
+    assert channel.absent is not here
+    assert "no NVIDIA driver answers" in channel.problems[0]
+
+
+def test_what_the_doctor_says(driver):
+    fake = driver()
+    assert status() == "samples 2 devices"
+    assert fake.opened == 0
+
+
+def test_no_visible_device_is_an_absent_one(driver, monkeypatch):
+    driver()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    channel = NvmlChannel()
+    channel.start()
+    assert channel.absent
 
 
 def test_without_the_package_the_problem_says_what_to_install(monkeypatch):

@@ -25,8 +25,8 @@ _MODULE: Final = re.compile(r"nn\.Module: (?P<module>[^\s;]{1,256}?)(?P<number>_
 _PLAIN: Final = re.compile(r"[\s\d.,:()\[\]{}+-]*")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?j?", re.IGNORECASE)
 _THREAD: Final = re.compile(
-    r"(?:thread|stream|device|plane|group|gpu|cpu|npu|mtia|hpu|dma_\w+|spans?|traces?|torch\.compile)?[\s\d]*(?:FW)?"
-    r"(?:\((?:i?python[\d.]*|pt_\w+)\))?",
+    r"(?:(?:main )?thread|stream|device|plane|group|gpu|cpu|npu|mtia|hpu|dma_\w+|spans?|traces?|torch\.compile)?"
+    r"[\s\d]*(?:FW)?(?:\((?:i?python[\d.]*|pt_\w+)\))?",
     re.IGNORECASE,
 )
 _PROCESS: Final = re.compile(
