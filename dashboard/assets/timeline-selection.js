@@ -27,9 +27,11 @@
       const open = this.detail.querySelector(".timeline-tracks")?.open;
       this.detail.replaceChildren(
         element("h3", {}, `${duration(found.dur_ns)} selected, ${found.num_slices} slices of ${this.chosenWords()}`),
-        this.ways(start, end), this.chooser(open),
+        this.ways(start, end), this.chooser(open), element("p", {class: "note timeline-means"},
+          "Times inside count nested slices in both, the outer and the inner one; self time is what a slice's own children leave of it."),
         element("div", {class: "timeline-columns"}, sums("By category", "category", found.categories),
           sums("By name", "name", found.names)));
+      this.sizeDetail(true);
     }
 
     chosenWords() {
