@@ -32,7 +32,7 @@ def device_busy(trace: Trace, start_ns: int, end_ns: int, num_bins: int) -> Floa
     if not len(rows):
         return None
     # Tracks of the same device are one group; those of which it is not known are each their own.
-    device = trace.tracks.column("device").fill_null(-1).to_numpy().astype(np.int64)
+    device = trace.array("track", "device").astype(np.int64)  # -1 for null
     group = np.where(device >= 0, device, int(device.max()) + 1 + np.arange(len(device)))
     numbers, group = np.unique(group[trace.array("slice", "track_id")[rows]], return_inverse=True)
     start = trace.array("slice", "ts")[rows]
@@ -41,7 +41,7 @@ def device_busy(trace: Trace, start_ns: int, end_ns: int, num_bins: int) -> Floa
     shares = [
         _shares(start[low:high], end[low:high], start_ns, end_ns, num_bins) for low, high in pairwise(first.tolist())
     ]
-    return np.mean(shares, axis=0)
+    return np.asarray(np.mean(shares, axis=0))
 
 
 def host_busy(trace: Trace, start_ns: int, end_ns: int, num_bins: int) -> Floats | None:

@@ -63,6 +63,7 @@
 
     async loadCounters() {
       const trace = this.trace;
+      if (!this.info) return;
       for (const row of this.counterRows || []) {
         if (row.y > this.height || row.y + row.height < 0) continue;
         const query = {counter: row.counter.counter, start: Math.floor(this.start), end: Math.ceil(this.end) + 1,

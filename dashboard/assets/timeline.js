@@ -72,6 +72,7 @@
     get theme() { return document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }
 
     destroy() {
+      clearTimeout(this.resting);
       this.sized.disconnect();
       cancelAnimationFrame(this.frame);
       clearTimeout(this.telling);
@@ -190,6 +191,8 @@
       if (!this.info) return;
       this.request();
       this.draw();
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.loadCounters(), 150);
       if (tell) this.tell();
     }
 
