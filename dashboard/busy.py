@@ -46,13 +46,12 @@ def device_busy(trace: Trace, start_ns: int, end_ns: int, num_bins: int) -> Floa
 
 def host_busy(trace: Trace, start_ns: int, end_ns: int, num_bins: int) -> Floats | None:
     """The share of each part in which any host thread is in an op or a runtime call; null where there is none."""
-    rows = np.flatnonzero(role_mask(trace.roles, HOST_WORK))
+    work = np.append(role_mask(trace.roles, HOST_WORK), False)  # the last is for those without a parent, -1
+    rows = np.flatnonzero(work)
     if not len(rows):
         return None
     # What lies within another op or call adds nothing.
-    parent = trace.array("slice", "parent_id")[rows]
-    work = np.append(role_mask(trace.roles, HOST_WORK), False)  # -1 is no slice's number
-    rows = rows[~work[parent]]
+    rows = rows[~work[trace.array("slice", "parent_id")[rows]]]
     start = trace.array("slice", "ts")[rows]
     return _shares(*merge(start, start + trace.array("slice", "dur")[rows]), start_ns, end_ns, num_bins)
 

@@ -19,6 +19,8 @@ KINDS: Final = (
 )  # fmt: skip
 """In the order of their codes, which assets/timeline-base.js gives colours."""
 
+OVERHEAD: Final = KINDS.index("profiler's overhead")
+
 _OF_ROLE: Final = {
     Role.KERNEL: 0, Role.MEMCPY: 2, Role.MEMSET: 2, Role.SYNC: 3, Role.ANNOTATION: 4, Role.DEVICE_ANNOTATION: 4,
     Role.PYTHON: 5, Role.OP: 6, Role.LAUNCH: 7, Role.OVERHEAD: 8,

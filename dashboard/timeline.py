@@ -10,7 +10,7 @@ import numpy as np
 
 from profsuite.analyzers.places import thread_label
 from profsuite.dashboard.busy import device_busy, host_busy
-from profsuite.dashboard.kinds import KINDS
+from profsuite.dashboard.kinds import KINDS, OVERHEAD
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import merge_by_group
 
@@ -36,14 +36,14 @@ def tracks(session: Session) -> dict[str, Any]:
     lanes = pyramid.lanes
     kinds = trace.tracks.column("kind").to_pylist()
     found = []
-    overhead = _overhead(trace)
     for track in np.unique(lanes.track).tolist():
         mine = np.flatnonzero(lanes.track == track)
+        own = kinds[track] == "other" and _is_overhead(session, mine)
         found.append(
             {
                 "track": track,
-                "label": _label(trace, track, kinds[track], track in overhead),
-                "group": _group(trace, track, kinds[track], track in overhead),
+                "label": _label(trace, track, kinds[track], own),
+                "group": _group(trace, track, kinds[track], own),
                 "kind": kinds[track],
                 "lanes": mine.tolist(),
                 "num_missing": int(lanes.missing[track]),
@@ -65,10 +65,7 @@ def tracks(session: Session) -> dict[str, Any]:
         "tracks": found,
         "num_hidden": lanes.num_hidden,
         "categories": trace.words("slice", "category"),
-        "kinds": [
-            {"kind": code, "name": KINDS[code]}
-            for code in np.flatnonzero(np.bincount(session.kinds[lanes.slice_id], minlength=len(KINDS))).tolist()
-        ],
+        "kinds": _kinds(session),
         "steps": [
             {"number": n, "start_ns": s, "dur_ns": d}
             for n, s, d in zip(numbers.tolist(), step_start.tolist(), trace.array("step", "dur").tolist(), strict=True)
@@ -84,12 +81,17 @@ def tracks(session: Session) -> dict[str, Any]:
 _ORDER: Final = {"host": 0, "device": 1}
 
 
-def _overhead(trace: Trace) -> set[int]:
-    """The tracks that hold the profiler's own overhead and nothing else: Kineto writes them as process -1."""
-    tracks, roles = trace.array("slice", "track_id"), trace.roles
-    slices = np.bincount(tracks, minlength=trace.num_rows("track"))
-    own = np.bincount(tracks[roles == Role.OVERHEAD], minlength=trace.num_rows("track"))
-    return set(np.flatnonzero((own > 0) & (own == slices)).tolist())
+def _is_overhead(session: Session, lanes: NDArray[np.int64]) -> bool:
+    """Whether some lanes hold the profiler's own overhead and nothing else: Kineto has it in a process -1."""
+    first, slices = session.pyramid.lanes.first, session.pyramid.lanes.slice_id
+    return all((session.kinds[slices[first[k] : first[k + 1]]] == OVERHEAD).all() for k in lanes.tolist())
+
+
+def _kinds(session: Session) -> list[dict[str, Any]]:
+    """The kinds that are drawn."""
+    counts = np.bincount(session.kinds, minlength=len(KINDS))
+    counts[-1] -= np.count_nonzero(session.trace.roles == Role.SPAN)
+    return [{"kind": code, "name": KINDS[code]} for code in np.flatnonzero(counts).tolist()]
 
 
 def _label(trace: Trace, track: int, kind: str, is_overhead: bool) -> str:

@@ -76,7 +76,7 @@
   };
 
   const sums = (title, key, rows) => element("div", {class: `timeline-by-${key}`}, element("h4", {},
-    `${title} (time inside counts nested slices in both, self time once)`), element("table", {class: "timeline-sums"},
+    `${title} (nested slices count in both)`), element("table", {class: "timeline-sums"},
     element("thead", {}, element("tr", {},
       ...[key, "slices", "time inside", "self time"].map(text => element("th", {scope: "col"}, text)))),
     element("tbody", {}, ...rows.slice(0, SUMS_SHOWN).map(row => element("tr", {},

@@ -13,9 +13,10 @@ from profsuite.dashboard.inputs import Timeline
 from profsuite.dashboard.pages.view import View
 
 HELP = (
-    "Wheel zooms, drag moves. A drag on the ruler selects a stretch of time and sums it up, Shift+drag that of the "
-    "tracks it touches. Keys: W S A D, arrows, F fits all, / searches, N next match, Enter goes to the selection, "
-    "Escape gives it up. Click a track's name to fold it, its right end to pin it. The address carries the view."
+    "Wheel zooms, drag moves, double click fits a slice; Alt+wheel, or the wheel over the names, scrolls. A drag on "
+    "the ruler selects a stretch of time and sums it up, Shift+drag that of the tracks it touches. Keys: W S A D, "
+    "arrows, F fits all, / searches, N next match, Enter goes to the selection, Escape gives it up. Click a track's "
+    "name to fold it, its right end to pin it. The address carries the view."
 )
 
 

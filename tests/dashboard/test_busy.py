@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,9 @@ pytest.importorskip("dash", reason="the dashboard is not installed")
 
 from profsuite.dashboard.busy import device_busy, host_busy
 from profsuite.dashboard.kinds import KINDS, slice_kinds
+from profsuite.trace.classes import Role
+from profsuite.trace.intervals import union_length
+from profsuite.trace.load import load
 
 
 def kernel(slice_, ts, dur, stream=7, device=0, cat="kernel", name="k"):
@@ -54,6 +59,19 @@ def test_ops_and_calls_keep_the_host_busy(make_trace, slice_):
     start = int(trace.array("slice", "ts").min())
     assert shares(host_busy(trace, start, start + 40_000, 4)) == [0.5, 1, 0.6, 0.4]
     assert device_busy(trace, start, start + 40_000, 4) is None
+
+
+@pytest.mark.parametrize("name", ["b200_eager_stacks.json.gz", "h100_qwen_0_5b.json.gz", "rtx2080ti_linear.json.gz"])
+def test_recorded_devices_are_as_busy_as_analyses_say(name):
+    """Within GPU annotations that span nearly all of it a device may be idle."""
+    path = Path(__file__).parents[3] / "shared" / "traces" / name
+    if not path.is_file():
+        pytest.skip(f"no recorded trace here: {name}")
+    trace = load(path, cache=False)
+    start, end = int(trace.array("slice", "ts").min()), int(trace.end.max())
+    work = np.isin(trace.roles, [Role.KERNEL, Role.MEMCPY, Role.MEMSET])
+    wanted = union_length(trace.array("slice", "ts")[work], trace.end[work])
+    assert device_busy(trace, start, end, 800).sum() * (end - start) / 800 == pytest.approx(wanted, rel=1e-3)
 
 
 def test_parts_of_unequal_size(make_trace, slice_):
