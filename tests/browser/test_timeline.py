@@ -501,7 +501,7 @@ def test_sums_of_a_stretch_inside_a_kernel(open_timeline):
     page.wait_for_selector(".timeline-by-name td")
     rows = page.locator(".timeline-by-name tbody tr", has_text="sm90_xmma_gemm")
     assert rows.locator("td").all_inner_texts() == ["1", "20 µs", "20 µs"]
-    assert "nested slices in both" in page.locator(".timeline-by-name h4").inner_text()
+    assert "nested slices count in both" in page.locator(".timeline-by-name h4").inner_text()
     # Numbers are not broken, nor are the tables one below the other.
     assert page.evaluate(
         """[...document.querySelectorAll('.timeline-sums td')].every(each => {
