@@ -191,6 +191,9 @@ def _callbacks(app: Dash, catalog: Catalog, store: Store, memory_files: MemoryFi
         Input("timeline", "find"),
         Input("timeline", "range"),
         Input("timeline", "tracks"),
+        Input("timeline", "track"),
+        Input("timeline", "pinned"),
+        Input("timeline", "fold"),
         prevent_initial_call=True,
     )
     def remember(start: int | None, end: int | None, *more: Any) -> Any:

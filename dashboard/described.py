@@ -54,6 +54,7 @@ def describe(session: Session, slice_id: int) -> dict[str, Any]:
         "self_ns": row["self_dur"],
         "track": row["track_id"],
         "depth": row["depth"],
+        "lane": _lane(session.pyramid, slice_id),
         "correlation_id": row["correlation_id"],
         "external_id": row["external_id"],
         "step": None if step is None else int(trace.array("step", "number")[step]),

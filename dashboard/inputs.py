@@ -27,11 +27,15 @@ class Timeline(Own):
 
     ``trace`` is its key, ``start_ns`` and ``end_ns`` the view in ns since the recording's start (null: all of it),
     ``selected`` the number of a slice or null, ``find`` what is searched for, ``range`` a selected stretch (start and
-    end), ``tracks`` those that its sums are of (null: all).  It sets all of them but the trace as the user moves.
+    end), ``tracks`` those that its sums are of (null: all), ``track`` the first track in view and how many of its rows
+    are above, ``pinned`` the tracks that are, ``fold`` those that were folded or opened.  It sets all of them but the
+    trace as the user moves.  Without a view, one around the selected slice is shown.
     """
 
     _type = "Timeline"
-    _prop_names: list[str] = ["id", "trace", "start_ns", "end_ns", "selected", "find", "range", "tracks"]  # noqa: RUF012
+    _prop_names: list[str] = [  # noqa: RUF012
+        "id", "trace", "start_ns", "end_ns", "selected", "find", "range", "tracks", "track", "pinned", "fold",
+    ]  # fmt: skip
 
     def __init__(
         self,
@@ -43,7 +47,11 @@ class Timeline(Own):
         find: str | None = None,
         range: Sequence[int] | None = None,  # noqa: A002
         tracks: Sequence[int] | None = None,
+        track: Sequence[int] | None = None,
+        pinned: Sequence[int] | None = None,
+        fold: Sequence[int] | None = None,
     ) -> None:
+        lists = {"range": range, "tracks": tracks, "track": track, "pinned": pinned, "fold": fold}
         super().__init__(
             id=id,
             trace=trace,
@@ -51,8 +59,7 @@ class Timeline(Own):
             end_ns=end_ns,
             selected=selected,
             find=find,
-            range=None if range is None else list(range),
-            tracks=None if tracks is None else list(tracks),
+            **{name: None if given is None else list(given) for name, given in lists.items()},
         )
 
 

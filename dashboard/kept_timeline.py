@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-NAME: Final = "timeline.1.bin"
+NAME: Final = "timeline.2.bin"
 """The number rises whenever what is in the file changes."""
-_LANES: Final = {"slice_id": "<i4", "first": "<i8", "track": "<i8", "level": "<i8"}
+_LANES: Final = {"slice_id": "<i4", "first": "<i8", "track": "<i8", "level": "<i8", "missing": "<i8"}
 _ITEMS: Final = {"start": "<i8", "end": "<i8", "busy": "<i8", "slice_id": "<i4", "count": "<i4"}
 _ALIGNED: Final = 64
 
@@ -84,8 +84,8 @@ def _arrays(data: Array, at: int, lengths: list[int]) -> Iterator[Array]:
 
 
 def _read(trace: Trace, head: dict[str, Any], arrays: Iterator[Array]) -> Pyramid:
-    slice_id, first, track, level = (next(arrays) for _ in _LANES)
-    _check(len(track) == len(level) == len(first) - 1, "lanes")
+    slice_id, first, track, level, missing = (next(arrays) for _ in _LANES)
+    _check(len(track) == len(level) == len(first) - 1 and len(missing) == trace.num_rows("track"), "lanes")
     _check(not len(track) or 0 <= int(track.min()) <= int(track.max()) < trace.num_rows("track"), "tracks")
     _check_items(first, len(track), slice_id, trace.num_rows("slice"))
     levels: list[Slices | Merged] = [Slices(trace, slice_id, first)]
@@ -98,7 +98,7 @@ def _read(trace: Trace, head: dict[str, Any], arrays: Iterator[Array]) -> Pyrami
         _check(len({len(column) for column in columns}) == 1, "items")
         _check_items(firsts, len(track), items.slice_id, trace.num_rows("slice"))
         levels.append(Merged(resolution, items, firsts))
-    lanes = Lanes(slice_id, first, track, level, int(head["num_hidden"]))
+    lanes = Lanes(slice_id, first, track, level, missing, int(head["num_hidden"]))
     return Pyramid(lanes, levels, int(head["start_ns"]), int(head["end_ns"]))
 
 

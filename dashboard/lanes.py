@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Int32s = NDArray[np.int32]
     Int64s = NDArray[np.int64]
 
-MAX_LANES: Final = 256
+MAX_LANES: Final = 512
 """Of one track; deeper slices share the last lane with others and may be hidden there."""
 
 
@@ -35,13 +35,14 @@ class Lanes:
 
     ``slice_id`` is each one's row of ``slice``, where its times are: they are not kept twice.
     ``track`` is each lane's track, ``level`` its number within the track, from 0.  ``num_hidden`` slices lie under
-    others in a track's last lane.
+    others in a track's last lane; ``missing`` is how many more lanes each track of the trace would take to show all.
     """
 
     slice_id: Int32s
     first: Int64s
     track: Int64s
     level: Int64s
+    missing: Int64s
     num_hidden: int
 
 
@@ -50,18 +51,25 @@ def lanes(trace: Trace) -> Lanes:
     rows = np.flatnonzero(trace.roles != Role.SPAN).astype(np.int32)
     track = trace.array("slice", "track_id")[rows]
     start, dur = trace.array("slice", "ts")[rows], trace.array("slice", "dur")[rows]
-    level = np.minimum(trace.array("slice", "depth")[rows], MAX_LANES - 1)
+    depth = trace.array("slice", "depth")[rows]
+    level = np.minimum(depth, MAX_LANES - 1)
     order, first = _by_lane(track, level, start, dur)
     late = _late(start[order], (start + dur)[order], first)
     if late.any():
         touched = np.zeros(int(track.max()) + 1, bool)
         touched[track[order[late]]] = True
         some = np.flatnonzero(touched[track])
-        level[some] = np.minimum(_levels(track[some], start[some], dur[some]), MAX_LANES - 1)
+        depth = depth.astype(np.int64)
+        depth[some] = _levels(track[some], start[some], dur[some])
+        level[some] = np.minimum(depth[some], MAX_LANES - 1)
         order, first = _by_lane(track, level, start, dur)
         late = _late(start[order], (start + dur)[order], first)
     heads = order[first[:-1]]
-    return Lanes(rows[order], first, track[heads].astype(np.int64), level[heads].astype(np.int64), int(late.sum()))
+    missing = np.zeros(trace.num_rows("track"), np.int64)
+    deep = np.flatnonzero(depth >= MAX_LANES)
+    np.maximum.at(missing, track[deep], depth[deep] + 1 - MAX_LANES)
+    of, levels = track[heads].astype(np.int64), level[heads].astype(np.int64)
+    return Lanes(rows[order], first, of, levels, missing, int(late.sum()))
 
 
 def _by_lane(track: Int32s, level: Int32s, start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:

@@ -23,6 +23,8 @@ from profsuite.trace.store import MANIFEST, is_run_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.diff.report import DiffReport
     from profsuite.analyzers.job.report import JobReport
@@ -130,6 +132,18 @@ class Session:
         """The counters."""
         with self._drawing:
             return self._series
+
+    @property
+    def kinds(self) -> NDArray[np.uint8]:
+        """What each slice is: its code in ``kinds.KINDS``."""
+        with self._drawing:
+            return self._kinds
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.uint8]:
+        from profsuite.dashboard.kinds import slice_kinds
+
+        return slice_kinds(self.trace)
 
     @cached_property
     def _examined(self) -> Background[Report]:

@@ -124,27 +124,6 @@ class Pyramid:
         found = level.items(rows)
         return View(found.start, found.end, found.slice_id, found.count, lane_first, level.resolution_ns)
 
-    def busy(self, wanted: Int64s, num_bins: int) -> NDArray[np.float64]:
-        """How busy some lanes are together in each of ``num_bins`` equal parts of the recording: 0 to 1 each.
-
-        Exact to the pyramid's resolution; lanes are added up and the sum is capped at 1.
-        """
-        edges = np.linspace(self.start_ns, max(self.end_ns, self.start_ns + 1), num_bins + 1)
-        total = np.zeros(num_bins)
-        bin_ns = float(edges[1] - edges[0])
-        level = next(level for level in reversed(self.levels) if level.resolution_ns <= max(1, bin_ns))
-        for lane in wanted.tolist():
-            found = level.items(slice(int(level.first[lane]), int(level.first[lane + 1])))
-            start, end = found.start, found.end
-            covered = np.concatenate([[0], np.cumsum(found.busy)]).astype(float)
-            # Busy time before each edge: whole items, and the part of the one that the edge lies in.
-            place = np.searchsorted(start, edges, "right") - 1
-            inside = np.maximum(place, 0)
-            share = np.clip((edges - start[inside]) / np.maximum(end[inside] - start[inside], 1), 0, 1)
-            before = np.where(place >= 0, covered[inside] + share * found.busy[inside], 0) if len(start) else edges * 0
-            total += np.diff(before)
-        return np.clip(total / bin_ns, 0, 1)
-
 
 def build(trace: Trace) -> Pyramid:
     """The pyramid of a trace."""

@@ -2,14 +2,12 @@
 (() => {
   "use strict";
 
-  const ROW = 17, GAP = 6, LABEL = 190, RULER = 26, MINIMAP = 44, LANES_SHOWN = 24, COUNTER = 40;
-  // Okabe and Ito's colours, told apart with any colour vision; ink on each is chosen for contrast.
-  const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
-  const BY_CATEGORY = {
-    kernel: 0, concurrent_kernel: 0, gpu_memcpy: 3, gpu_memset: 3, cpu_op: 2, operator: 2, cuda_runtime: 1,
-    cuda_driver: 1, hip_runtime: 1, runtime: 1, user_annotation: 4, gpu_user_annotation: 4, python_function: 7,
-    overhead: 5, cuda_sync: 6,
-  };
+  const ROW = 17, GAP = 6, LABEL = 190, MINIMAP = 40, TICKS = 18, STEPS = 16, COUNTER = 40;
+  // By kind, in the order of kinds.KINDS.  The first eight are Okabe and Ito's (grey for black), told apart with any
+  // colour vision; the ninth is darker than all of them; what is of no known kind has shades of one colour, by its name.
+  const COLORS = ["#0072b2", "#d55e00", "#cc79a7", "#f0e442", "#56b4e9", "#8c8c8c", "#009e73", "#e69f00", "#5c4033",
+    "#7b61b8", "#a58fd6", "#5e4a94", "#c3b4e6"];
+  const OTHER = 9;
   const THEMES = {
     light: {paper: "#ffffff", panel: "#f5f6f8", ink: "#1c1e21", quiet: "#5b6168", line: "#d9dce0", mark: "#b3261e"},
     dark: {paper: "#16181b", panel: "#1f2226", ink: "#e6e8eb", quiet: "#a2a9b1", line: "#3a3f45", mark: "#ff8a80"},
@@ -20,12 +18,6 @@
     return 0.299 * (value >> 16) + 0.587 * (value >> 8 & 255) + 0.114 * (value & 255) < 140;
   };
   const INK = COLORS.map(color => isDark(color) ? "#ffffff" : "#000000");
-
-  const hash = text => {
-    let value = 2166136261;
-    for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 16777619);
-    return value >>> 0;
-  };
 
   /* A duration with its unit; exact to the ns. */
   const duration = ns => {
@@ -40,6 +32,24 @@
     return `${+(ns / scale).toPrecision(4)} ${unit}`;
   };
 
+  /* A time to a step, with as many digits as tell it from the next; in the unit that fits the time `of`. */
+  const timeAt = (ns, step, of = ns) => {
+    const size = Math.abs(of);
+    const [unit, scale] = size >= 1e9 ? ["s", 1e9] : size >= 1e6 ? ["ms", 1e6] : size >= 1e3 ? ["µs", 1e3] : ["ns", 1];
+    return `${(ns / scale).toFixed(decimals(step / scale))} ${unit}`;
+  };
+  const decimals = step => Math.min(Math.max(Math.ceil(-Math.log10(step) - 1e-9), 0), 9);
+
+  /* What a counter counts, by the end of its name: bytes, and what collector's channels sample. */
+  const UNITS = [[/bytes_per_s$/i, "B/s"], [/bytes$/i, "B"], [/_pct$/, "%"], [/_w$/, "W"], [/_mhz$/, "MHz"], [/_c$/, "°C"],
+    [/_ns$/, "ns"], [/_us$/, "µs"], [/_ms$/, "ms"], [/_s$/, "s"]];
+  const quantity = (value, name) => {
+    const unit = (UNITS.find(([end]) => end.test(name)) || [null, ""])[1], size = Math.abs(value);
+    const scaled = unit === "" || unit[0] === "B";
+    const [prefix, scale] = (scaled && [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]].find(([, most]) => size >= most)) || ["", 1];
+    return `${+(value / scale).toPrecision(4)} ${prefix}${unit}`.trim();
+  };
+
   const element = (tag, attributes = {}, ...children) => {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -50,13 +60,9 @@
     return made;
   };
 
-  /* The colour of a slice: by its category, or by its name where that is unknown; collectives stand out. */
-  const colorOf = (category, name) => {
-    const known = BY_CATEGORY[(category || "").toLowerCase()];
-    if (known === 0 && /nccl|rccl|hccl|all_?reduce|multimem/i.test(name)) return 5;
-    return known === undefined ? hash(name) % COLORS.length : known;
-  };
+  /* The colour of a slice: by its kind, and shades of one by the name where that is unknown. */
+  const colorOf = (kind, name) => kind < OTHER ? kind : OTHER + name % (COLORS.length - OTHER);
 
-  window.profsuiteTimeline = {COLORS, COUNTER, GAP, INK, LABEL, LANES_SHOWN, MINIMAP, ROW, RULER, THEMES, colorOf,
-    duration, element, short};
+  window.profsuiteTimeline = {COLORS, COUNTER, GAP, INK, LABEL, MINIMAP, ROW, STEPS, THEMES, TICKS, colorOf, duration,
+    element, quantity, short, timeAt};
 })();

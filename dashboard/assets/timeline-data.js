@@ -3,7 +3,7 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {colorOf} = T;
+  const {ROW, colorOf} = T;
 
   T.data = Base => class extends Base {
     api(path, query) {
@@ -12,17 +12,19 @@
 
     /* Ask for a tile somewhat wider than the view, unless the one at hand will do. */
     request() {
-      const rows = this.layout().filter(row => row.y < this.height && row.y + row.height > 0);
-      const lanes = rows.flatMap(row => row.lanes);
+      const within = (from, to) => this.layout().flatMap(
+        row => row.lanes.filter((_, level) => row.y + level * ROW < to && row.y + (level + 1) * ROW > from));
+      const shown = within(this.top, this.height);
       const span = this.end - this.start, have = this.tile;
       const fits = have && have.start <= this.start && have.end >= this.end && have.pixel <= span / this.width * 1.5 &&
-        lanes.every(lane => have.places.has(lane));
-      if (fits || !lanes.length) return;
+        shown.every(lane => have.places.has(lane));
+      if (fits || !shown.length) return;
       if (this.waiting) {
         this.again = true;
         return;
       }
-      const margin = span * 0.5;
+      // Also as much above and below, so that scrolling finds it there.
+      const lanes = within(-this.height, 2 * this.height), margin = span * 0.5;
       const start = Math.floor(this.start - margin), end = Math.ceil(this.end + margin) + 1;
       this.waiting = this.load(lanes, start, end).finally(() => {
         this.waiting = null;
@@ -50,31 +52,18 @@
       this.tile = {
         start, end, pixel: (end - start) / width, first: head.lane_first, names: head.names,
         from: take(Float64Array), to: take(Float64Array), slice: take(Int32Array), count: take(Int32Array),
-        name: take(Int32Array), category: take(Int32Array),
+        name: take(Int32Array), category: take(Int32Array), color: take(Uint8Array),
         places: new Map(head.lanes.map((lane, i) => [lane, i])),
       };
-      this.tile.color = this.colorsOf(this.tile);
+      const {color, name} = this.tile; // kinds so far
+      for (let i = 0; i < count; i++) color[i] = colorOf(color[i], name[i]);
       this.draw();
       this.loadCounters();
     }
 
-    /* The colour of each slice: found once a tile and name, not in every frame. */
-    colorsOf(tile) {
-      const known = new Map(), colors = new Uint8Array(tile.name.length);
-      for (let i = 0; i < colors.length; i++) {
-        const key = tile.category[i] * 2 ** 32 + tile.name[i];
-        let color = known.get(key);
-        if (color === undefined) {
-          color = colorOf(this.info.categories[tile.category[i]], tile.names[tile.name[i]]);
-          known.set(key, color);
-        }
-        colors[i] = color;
-      }
-      return colors;
-    }
-
     async loadCounters() {
       const trace = this.trace;
+      if (!this.info) return;
       for (const row of this.counterRows || []) {
         if (row.y > this.height || row.y + row.height < 0) continue;
         const query = {counter: row.counter.counter, start: Math.floor(this.start), end: Math.ceil(this.end) + 1,

@@ -21,19 +21,27 @@
       }
       const trace = this.trace;
       const answer = await fetch(this.api("slice", {id: slice}));
-      if (!answer.ok || trace !== this.trace || slice !== this.selected) return;
+      if (trace !== this.trace || slice !== this.selected) return;
+      if (!answer.ok) {
+        this.selected = null;
+        this.detail.replaceChildren(element("p", {class: "note timeline-hint"}, `Slice ${slice}: ${answer.status === 404
+          ? "there is none of this number in the trace" : await answer.text()}`));
+        this.sizeDetail(false);
+        return;
+      }
       const found = await answer.json();
       this.arrows = found.arrows;
-      const lane = this.info.tracks.find(track => track.track === found.track)?.lanes[found.depth];
-      this.selectedPlace = [found.start_ns, found.dur_ns, lane];
+      const place = this.selectedPlace = [found.start_ns, found.dur_ns, found.lane];
       this.describe(found);
-      if (!tell && (found.start_ns + found.dur_ns < this.start || found.start_ns > this.end)) this.reveal(...this.selectedPlace);
       this.draw();
+      // The details may cover what was clicked; a double click, which would miss it then, is over by that time.
+      if (tell) setTimeout(() => { if (place === this.selectedPlace) { this.toLane(found.lane, false); this.moved(false); } }, 400);
     }
 
     /* What to do, while nothing is selected. */
     hint() {
       this.detail.replaceChildren(element("p", {class: "note timeline-hint"}, HINT));
+      this.sizeDetail(false);
     }
 
     /* A button that selects another slice. */
@@ -53,6 +61,7 @@
           found.launch && this.around("Launched inside", found.launch.around), this.facts(found),
         ].filter(Boolean)));
       this.detail.scrollTop = 0;
+      this.sizeDetail(true);
     }
 
     /* Where device work comes from: the op, the module and the line of the user's code. */

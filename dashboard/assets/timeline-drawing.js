@@ -3,7 +3,7 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {COLORS, GAP, INK, LABEL, MINIMAP, ROW, RULER, THEMES, short} = T;
+  const {COLORS, GAP, INK, LABEL, MINIMAP, ROW, THEMES, quantity} = T;
 
   T.drawing = Base => class extends Base {
     draw() {
@@ -34,7 +34,7 @@
       let drawn = 0;
       c.save();
       c.beginPath();
-      c.rect(LABEL, RULER + MINIMAP, this.width, height);
+      c.rect(LABEL, this.top, this.width, height);
       c.clip();
       this.paintSteps(c, theme, height);
       for (const row of this.rows) if (row.y < height && row.y + row.height > 0) drawn += this.paintRow(c, row);
@@ -46,7 +46,7 @@
       this.paintRuler(c, theme);
       this.paintMinimap(c, theme);
       this.root.dataset.drawn = String(drawn);
-      this.where.textContent = `${short(this.start)} to ${short(this.end)}, ${short(this.end - this.start)} shown`;
+      this.sayWhere();
     }
 
     paintRow(c, row) {
@@ -58,7 +58,7 @@
       row.lanes.forEach((lane, level) => {
         const place = tile.places.get(lane);
         const y = row.y + level * ROW;
-        if (place === undefined || y > this.height || y + ROW < RULER + MINIMAP) return;
+        if (place === undefined || y > this.height || y + ROW < this.top) return;
         // One fill a colour: a path of rectangles is far faster than a fill each.
         const paths = new Map();
         for (let i = tile.first[place]; i < tile.first[place + 1]; i++) {
@@ -112,10 +112,10 @@
     /* The selected slice and the matches of a search. */
     paintMarked(c, row) {
       const tile = this.tile, found = this.found && this.found.ids;
+      if (this.selected === null && !found) return;
       row.lanes.forEach((lane, level) => {
-        const place = tile.places.get(lane);
-        if (place === undefined) return;
-        const y = row.y + level * ROW;
+        const place = tile.places.get(lane), y = row.y + level * ROW;
+        if (place === undefined || y > this.height || y + ROW < this.top) return;
         for (let i = tile.first[place]; i < tile.first[place + 1]; i++) {
           const isSelected = tile.slice[i] === this.selected;
           if (!isSelected && !(found && found.has(tile.slice[i]))) continue;
@@ -132,10 +132,10 @@
         if (end < LABEL || x > LABEL + this.width) return;
         if (i % 2 === 0) {
           c.fillStyle = theme.panel;
-          c.fillRect(x, RULER + MINIMAP, end - x, height);
+          c.fillRect(x, this.top, end - x, height);
         }
         c.fillStyle = theme.line;
-        c.fillRect(x, RULER + MINIMAP, 1, height);
+        c.fillRect(x, this.top, 1, height);
       });
     }
 
@@ -144,7 +144,7 @@
       c.fillStyle = theme.line;
       c.fillRect(LABEL, row.y + row.height, this.width, 1);
       if (!data || !data.ts.length) return;
-      const low = Math.min(0, ...data.min), high = Math.max(...data.max, low + 1e-12);
+      const low = Math.min(0, ...data.min), most = Math.max(...data.max), high = most > low ? most : low + 1;
       const y = value => row.y + row.height - (value - low) / (high - low) * (row.height - 4);
       c.fillStyle = COLORS[4];
       data.ts.forEach((ts, i) => {
@@ -152,14 +152,15 @@
         c.fillRect(x, y(data.max[i]), Math.max(1, next - x), row.y + row.height - y(data.max[i]));
       });
       c.fillStyle = theme.quiet;
-      c.fillText(`${+high.toPrecision(6)}`, LABEL + 4, row.y + 8);
+      c.fillText(quantity(most, row.counter.label), LABEL + 4, row.y + 8);
     }
 
     paintArrows(c, theme) {
       if (!this.arrows) return;
       const middle = place => {
-        const row = this.rows.find(each => each.lanes.includes(place.lane));
-        return row && row.y + (row.lanes.indexOf(place.lane) + 0.5) * ROW;
+        const row = this.rows.find(each => each.track.lanes.includes(place.lane));
+        // Of a folded track the one row that is shown stands for all.
+        return row && row.y + (Math.max(0, row.lanes.indexOf(place.lane)) + 0.5) * ROW;
       };
       c.strokeStyle = theme.mark;
       c.lineWidth = 1.5;
@@ -185,21 +186,21 @@
       const [a, b] = [this.x(this.range[0]), this.x(this.range[1])];
       c.fillStyle = theme.mark;
       c.globalAlpha = 0.12;
-      if (!this.chosen) c.fillRect(a, RULER + MINIMAP, b - a, height);
+      if (!this.chosen) c.fillRect(a, this.top, b - a, height);
       else for (const row of this.rows) {
         if (this.chosen.has(row.track.track)) c.fillRect(a, row.y - GAP / 2, b - a, row.height + GAP);
       }
       c.globalAlpha = 1;
-      c.fillRect(a, RULER + MINIMAP, 1, height);
-      c.fillRect(b, RULER + MINIMAP, 1, height);
+      c.fillRect(a, this.top, 1, height);
+      c.fillRect(b, this.top, 1, height);
     }
 
     paintLabels(c, theme, height) {
       c.fillStyle = theme.paper;
-      c.fillRect(0, RULER + MINIMAP, LABEL, height);
+      c.fillRect(0, this.top, LABEL, height);
       c.save();
       c.beginPath();
-      c.rect(0, RULER + MINIMAP, LABEL - 6, height);
+      c.rect(0, this.top, LABEL - 6, height);
       c.clip();
       for (const row of this.rows) {
         if (row.y > height || row.y + row.height + ROW < 0) continue;
@@ -211,7 +212,13 @@
         c.font = "12px system-ui, sans-serif";
         c.fillStyle = theme.ink;
         const mark = row.track.lanes.length < 2 ? "  " : this.collapsed.has(row.track.track) ? "▸ " : "▾ ";
-        c.fillText(mark + row.track.label + (this.pinned.has(row.track.track) ? " ★" : ""), 6, row.y + ROW / 2);
+        // It stays in sight as long as the track does.
+        const y = Math.max(row.y, Math.min(this.top, row.y + row.height - ROW));
+        c.fillText(mark + row.track.label + (this.pinned.has(row.track.track) ? " ★" : ""), 6, y + ROW / 2);
+        if (row.track.num_missing && row.lanes.length > 1) {
+          c.fillStyle = theme.quiet;
+          c.fillText(`${row.track.num_missing} more rows are hidden`, 6, row.y + row.height - ROW / 2);
+        }
       }
       for (const row of this.counterRows) {
         c.fillStyle = theme.ink;
@@ -219,50 +226,7 @@
       }
       c.restore();
       c.fillStyle = theme.line;
-      c.fillRect(LABEL - 1, RULER + MINIMAP, 1, height);
-    }
-
-    paintRuler(c, theme) {
-      c.fillStyle = theme.panel;
-      c.fillRect(0, MINIMAP, LABEL + this.width, RULER);
-      const span = this.end - this.start, rough = span / Math.max(2, this.width / 110);
-      const power = 10 ** Math.floor(Math.log10(rough));
-      const step = Math.max(1, [1, 2, 5, 10].map(k => k * power).find(k => k >= rough));
-      c.fillStyle = theme.quiet;
-      for (let ns = Math.ceil(this.start / step) * step; ns <= this.end; ns += step) {
-        const x = this.x(ns);
-        c.fillRect(x, MINIMAP + RULER - 6, 1, 6);
-        // Near the view, digits that do not change tell nothing: the offset from its start does.
-        const text = step < span / 1e6 || Math.abs(ns) / step > 1e5 ? `+${short(ns - this.start)}` : short(ns);
-        c.fillText(text, x + 3, MINIMAP + RULER / 2);
-      }
-      for (const step of this.info.steps) {
-        const x = this.x(step.start_ns), w = step.dur_ns / span * this.width;
-        if (w > 40 && x > LABEL - w && x < LABEL + this.width) {
-          c.fillStyle = theme.mark;
-          c.fillText(`#${step.number}`, Math.max(x, LABEL) + 3, MINIMAP + RULER + 8);
-        }
-      }
-    }
-
-    paintMinimap(c, theme) {
-      c.fillStyle = theme.panel;
-      c.fillRect(0, 0, LABEL + this.width, MINIMAP);
-      const kinds = ["host", "device"].filter(kind => this.info.overview[kind]);
-      kinds.forEach((kind, k) => {
-        const bins = this.info.overview[kind], h = (MINIMAP - 4) / kinds.length, base = 2 + (k + 1) * h;
-        c.fillStyle = theme.quiet;
-        c.fillText(kind === "host" ? "host busy" : "GPU busy", 6, base - h / 2);
-        c.fillStyle = COLORS[kind === "host" ? 2 : 0];
-        const w = this.width / bins.length;
-        bins.forEach((value, i) => { if (value) c.fillRect(LABEL + i * w, base - value * (h - 2), w + 0.3, value * (h - 2)); });
-      });
-      const whole = Math.max(1, this.info.length_ns);
-      const a = LABEL + Math.max(0, this.start) / whole * this.width;
-      const b = LABEL + Math.min(whole, this.end) / whole * this.width;
-      c.strokeStyle = theme.ink;
-      c.lineWidth = 1.5;
-      c.strokeRect(a, 1, Math.max(3, b - a), MINIMAP - 3);
+      c.fillRect(LABEL - 1, this.top, 1, height);
     }
   };
 })();

@@ -3,7 +3,7 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {LABEL, MINIMAP, ROW, RULER, duration, element} = T;
+  const {LABEL, MINIMAP, ROW, duration, element} = T;
 
   T.input = Base => class extends Base {
     listen() {
@@ -27,7 +27,7 @@
         canvas.focus();
         const [x, y] = place(event);
         this.drag = {x, y, start: this.start, end: this.end, scroll: this.scroll, moved: false,
-          kind: y < MINIMAP && x > LABEL ? "map" : event.shiftKey || (y < MINIMAP + RULER && x > LABEL) ? "range" : "pan"};
+          kind: y < MINIMAP && x > LABEL ? "map" : event.shiftKey || (y < this.top && x > LABEL) ? "range" : "pan"};
         canvas.setPointerCapture(event.pointerId);
         if (this.drag.kind === "map") this.jump(x);
       });
@@ -43,13 +43,13 @@
         else if (drag.kind === "range") {
           const edges = [this.ns(this.within(drag.x)), this.ns(this.within(x))].sort((a, b) => a - b);
           this.range = [Math.round(edges[0]), Math.round(edges[1])];
-          if (drag.y < MINIMAP + RULER) this.chosen = null;
+          if (drag.y < this.top) this.chosen = null;
           else this.choose(drag.y, y);
           this.draw();
         } else if (drag.moved) {
           const ns = (drag.x - x) / this.width * (drag.end - drag.start);
           [this.start, this.end] = [drag.start + ns, drag.end + ns];
-          this.scroll = Math.min(Math.max(0, drag.scroll + drag.y - y), Math.max(0, this.bottom - this.height + 20));
+          this.scrollTo(drag.scroll + drag.y - y);
           this.hold();
           this.moved();
         }
@@ -69,9 +69,13 @@
       canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
       canvas.addEventListener("dblclick", event => {
         const [x, y] = place(event), item = this.at(x, y);
-        if (item) this.reveal(item.from, item.to - item.from, item.lane);
+        if (item) this.fill(item.from, item.to - item.from, item.lane);
       });
-      canvas.addEventListener("keydown", event => this.key(event));
+      // Keys work wherever the focus is, but where they mean something else.
+      this.keyed = event => {
+        if (!event.defaultPrevented && !event.target.closest?.("input, textarea, select, [contenteditable]")) this.key(event);
+      };
+      document.addEventListener("keydown", this.keyed);
       this.search.addEventListener("keydown", event => {
         if (event.key === "Enter") {
           event.preventDefault();
@@ -98,8 +102,9 @@
         escape: () => { this.range = this.chosen = null; this.select(null); },
         enter: () => { if (this.selectedPlace) this.reveal(...this.selectedPlace); },
       };
-      const action = actions[event.key.toLowerCase()];
-      if (!action) return;
+      const name = event.key.toLowerCase(), action = actions[name];
+      const free = [document.body, document.documentElement, this.canvas].includes(event.target);
+      if (!action || (!free && /^(arrow|page|enter)/.test(name))) return; // details scroll, buttons are pressed
       event.preventDefault();
       action();
     }
@@ -119,7 +124,7 @@
     /* The item at a place of the canvas. */
     at(x, y) {
       const tile = this.tile;
-      if (!tile || x < LABEL || y < RULER + MINIMAP) return null;
+      if (!tile || x < LABEL || y < this.top) return null;
       const row = (this.rows || []).find(each => y >= each.y && y < each.y + each.height);
       if (!row) return null;
       const lane = row.lanes[Math.floor((y - row.y) / ROW)], place = tile.places.get(lane);
@@ -140,15 +145,15 @@
     }
 
     point(x, y, event) {
-      const item = this.at(x, y);
-      this.canvas.style.cursor = item ? "pointer" : y < RULER + MINIMAP ? "crosshair" : "grab";
-      if (!item) {
+      const item = this.at(x, y), strip = this.stripAt(x, y);
+      this.canvas.style.cursor = item ? "pointer" : y < this.top ? "crosshair" : "grab";
+      if (!item && !strip) {
         this.tip.hidden = true;
         return;
       }
-      const lines = item.count > 1
+      const lines = strip || (item.count > 1
         ? [`${item.count} slices`, `longest: ${item.name}`, `${duration(item.to - item.from)} in all; zoom in to tell them apart`]
-        : [item.name, item.category || "", `${duration(item.to - item.from)} from ${duration(item.from)}`];
+        : [item.name, item.category || "", `${duration(item.to - item.from)} from ${duration(item.from)}`]);
       this.tip.replaceChildren(...lines.filter(Boolean).map(line => element("div", {}, line)));
       this.tip.hidden = false;
       const box = this.stage.getBoundingClientRect();
@@ -163,7 +168,8 @@
         const set = x > LABEL - 30 ? this.pinned : this.collapsed, key = row.track.track;
         if (set.has(key)) set.delete(key);
         else set.add(key);
-        this.moved(false);
+        this.scrollTo(this.scroll);
+        this.moved();
         return;
       }
       const item = this.at(x, y);

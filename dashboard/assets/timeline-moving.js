@@ -3,8 +3,9 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {MINIMAP, ROW, RULER} = T;
+  const {ROW} = T;
   const LEAST = 20; // ns in view
+  const BESIDE = 0.3, AROUND = 20_000; // a slice's share of the width, and ns in view, where what is around it matters
 
   T.moving = Base => class extends Base {
     zoom(factor, x) {
@@ -41,26 +42,57 @@
     }
 
     scrollBy(pixels) {
-      this.scroll = Math.min(Math.max(0, this.scroll + pixels), Math.max(0, this.bottom - this.height + 20));
-      this.moved(false);
+      this.scrollTo(this.scroll + pixels);
+      this.moved();
+    }
+
+    /* How far the tracks are scrolled: no further than to the last. */
+    scrollTo(pixels) {
+      this.layout();
+      this.scroll = Math.min(Math.max(0, pixels), Math.max(0, this.bottom - this.height + 20));
+    }
+
+    /* The first track in view and how many of its rows are above, null where nothing is. */
+    get place() {
+      if (!this.scroll) return null;
+      const rows = this.layout();
+      const row = rows.findLast(each => each.y <= this.top) || rows[0];
+      return [row.track.track, Math.max(0, Math.round((this.top - row.y) / ROW))];
+    }
+
+    set place([track, rows]) {
+      const row = this.layout().find(each => each.track.track === track);
+      if (row) this.scrollTo(this.scroll + row.y + rows * ROW - this.top);
+    }
+
+    /* A stretch of time as wide as the view, but for some room. */
+    fill(start, dur, lane) {
+      this.reveal(start, dur, lane, 0.9, LEAST);
     }
 
     fit() {
       this.view(0, this.whole);
     }
 
-    /* Bring a stretch of time, and a lane, into view. */
-    reveal(start, dur, lane) {
-      const margin = Math.max(dur * 2, 1000), span = dur + 2 * margin;
-      [this.start, this.end] = [start - margin, start - margin + span];
+    /* Bring a stretch of time, and a lane, into view: the stretch in the middle, as a share of the width. */
+    reveal(start, dur, lane, share = BESIDE, least = AROUND) {
+      const span = Math.max(dur / share, least), middle = start + dur / 2;
+      [this.start, this.end] = [middle - span / 2, middle + span / 2];
       this.hold();
-      const row = this.layout().find(each => each.track.lanes.includes(lane));
-      if (row) {
-        if (row.track.lanes.indexOf(lane) > 0) this.collapsed.delete(row.track.track);
-        const y = row.y + row.track.lanes.indexOf(lane) * ROW;
-        if (y < RULER + MINIMAP + ROW || y > this.height - 2 * ROW) this.scroll = Math.max(0, this.scroll + y - this.height / 2);
-      }
+      this.toLane(lane);
       this.moved();
+    }
+
+    /* Scroll a lane into view, to the middle or no further than it takes; a folded track is opened for it. */
+    toLane(lane, middle = true) {
+      const row = this.layout().find(each => each.track.lanes.includes(lane));
+      if (!row) return;
+      const level = row.track.lanes.indexOf(lane);
+      if (level > 0) this.collapsed.delete(row.track.track);
+      const y = row.y + level * ROW, last = this.height - 1.5 * ROW;
+      if (y >= this.top && y <= last) return;
+      const wanted = middle ? (this.top + last) / 2 : y < this.top ? this.top : last;
+      this.scrollTo(this.scroll + y - wanted);
     }
   };
 })();

@@ -27,9 +27,10 @@
       const open = this.detail.querySelector(".timeline-tracks")?.open;
       this.detail.replaceChildren(
         element("h3", {}, `${duration(found.dur_ns)} selected, ${found.num_slices} slices of ${this.chosenWords()}`),
-        this.ways(start, end), this.chooser(open),
+        element("div", {class: "timeline-about"}, this.ways(start, end), this.chooser(open)),
         element("div", {class: "timeline-columns"}, sums("By category", "category", found.categories),
           sums("By name", "name", found.names)));
+      this.sizeDetail(true);
     }
 
     chosenWords() {
@@ -74,7 +75,8 @@
     }
   };
 
-  const sums = (title, key, rows) => element("div", {}, element("h4", {}, title), element("table", {class: "timeline-sums"},
+  const sums = (title, key, rows) => element("div", {class: `timeline-by-${key}`}, element("h4", {},
+    `${title} (nested slices count in both)`), element("table", {class: "timeline-sums"},
     element("thead", {}, element("tr", {},
       ...[key, "slices", "time inside", "self time"].map(text => element("th", {scope: "col"}, text)))),
     element("tbody", {}, ...rows.slice(0, SUMS_SHOWN).map(row => element("tr", {},

@@ -8,8 +8,10 @@
   "use strict";
 
   const T = window.profsuiteTimeline;
-  const {COUNTER, GAP, LABEL, LANES_SHOWN, MINIMAP, ROW, RULER, element} = T;
-  const Parts = [T.data, T.drawing, T.moving, T.input, T.detail, T.selection, T.perfetto, T.search]
+  const {COLORS, COUNTER, GAP, LABEL, ROW, element} = T;
+  const MOST_OPEN = 40; // tracks
+  const either = (one, other) => new Set([...one, ...other].filter(each => one.has(each) !== other.has(each)));
+  const Parts = [T.data, T.ruler, T.drawing, T.divider, T.moving, T.input, T.detail, T.selection, T.perfetto, T.search]
     .reduce((Base, part) => part(Base), class {});
 
   /* One timeline in one element.  `changed` hears of every move: the props, as the user set them. */
@@ -26,6 +28,8 @@
       this.range = null; // selected stretch of time
       this.chosen = null; // tracks that its sums are of; null: all
       this.collapsed = new Set();
+      this.folded = new Set(); // those that are collapsed unless the user opens them
+      this.told = null;
       this.pinned = new Set();
       this.scroll = 0;
       this.tile = null;
@@ -53,7 +57,11 @@
         "aria-label": "What is selected"});
       this.tip = element("div", {class: "timeline-tip", hidden: ""});
       this.stage = element("div", {class: "timeline-stage"}, this.canvas, this.tip);
-      this.root.append(this.bar, this.stage, this.detail);
+      this.legend = element("ul", {class: "timeline-legend", "aria-label": "Colours"});
+      this.root.append(this.bar, this.stage, this.legend, this.buildDivider(), this.detail);
+      this.fitted = () => this.root.style.setProperty("--timeline-top", `${this.root.getBoundingClientRect().top + window.scrollY}px`);
+      this.fitted();
+      window.addEventListener("resize", this.fitted);
       this.listen();
       this.sized = new ResizeObserver(() => this.moved());
       this.sized.observe(this.stage);
@@ -64,68 +72,104 @@
     get theme() { return document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }
 
     destroy() {
+      clearTimeout(this.resting);
       this.sized.disconnect();
       cancelAnimationFrame(this.frame);
+      clearTimeout(this.telling);
+      window.removeEventListener("resize", this.fitted);
       window.removeEventListener("profsuite-theme", this.themed);
+      document.removeEventListener("keydown", this.keyed);
       this.root.replaceChildren();
     }
 
-    async show({trace, start_ns: start, end_ns: end, selected, find, range, tracks}) {
-      if (trace !== this.trace) {
-        this.trace = trace;
-        this.info = null;
-        this.tile = null;
-        this.selected = null;
-        this.range = null;
-        this.chosen = null;
-        this.found = null;
-        this.draw();
-        const answer = await fetch(this.api("tracks", {}));
-        if (trace !== this.trace) return;
-        if (!answer.ok) {
-          this.where.textContent = `The timeline cannot be shown: ${await answer.text()}`;
-          return;
-        }
-        this.info = await answer.json();
-        this.collapsed = new Set(this.info.tracks.slice(40).map(track => track.track));
-        [this.start, this.end] = [0, this.whole];
-        this.hint();
-        const known = new Set(this.info.tracks.map(track => track.track));
-        if (tracks) this.chosen = new Set(tracks.filter(track => known.has(track)));
-        const [first, last] = (range || [0, 0]).map(ns => Math.min(Math.max(0, ns), this.whole));
-        if (last > first) {
-          this.range = [first, last];
-          this.sum();
-        }
-        if (find) {
-          this.search.value = find;
-          this.look(false);
-        }
-      }
-      if (!this.info) return;
+    async show(props) {
+      const {trace, start_ns: start, end_ns: end, selected} = props;
       const given = Number.isFinite(start) && Number.isFinite(end) && end > start;
-      if (given && (start !== Math.round(this.start) || end !== Math.round(this.end))) {
-        [this.start, this.end] = [start, end];
-        this.hold();
-        if (this.start !== start || this.end !== end) this.tell(); // the address says where the view is
+      const isSelected = Number.isFinite(selected);
+      if (trace === this.trace) {
+        // What this view said itself comes back here, maybe after it has moved on.
+        const told = this.told || {};
+        if (!this.info || (start === told.start_ns && end === told.end_ns && selected === told.selected)) return;
+        if (given) this.goTo(start, end);
+        if (isSelected && selected !== this.selected) this.select(selected, false);
+        this.moved(false);
+        return;
       }
-      if (selected !== null && selected !== undefined && selected !== this.selected) this.select(selected, false);
+      this.forget();
+      this.trace = trace;
+      this.draw();
+      const answer = await fetch(this.api("tracks", {}));
+      if (trace !== this.trace) return;
+      if (!answer.ok) {
+        this.where.textContent = `The timeline cannot be shown: ${await answer.text()}`;
+        return;
+      }
+      const info = await answer.json();
+      this.info = info;
+      this.paintLegend();
+      this.hint();
+      [this.start, this.end] = [0, this.whole];
+      this.restore(props);
+      if (given) this.goTo(start, end);
+      if (isSelected) {
+        await this.select(selected, false);
+        if (info !== this.info) return;
+        const at = this.selectedPlace;
+        if (at && !given) this.reveal(...at);
+        else if (at && at[0] <= this.end && at[0] + at[1] >= this.start) this.toLane(at[2]);
+      } else if (props.track) this.place = props.track;
       this.moved(false);
+    }
+
+    /* Nothing is left of the trace before. */
+    forget() {
+      this.info = this.tile = this.selected = this.arrows = this.selectedPlace = this.range = this.chosen = this.found = null;
+      this.told = null;
+      this.scroll = 0;
+      this.counters = new Map();
+      this.pinned = new Set();
+      clearTimeout(this.telling);
+    }
+
+    /* What the address says beside view and selected slice. */
+    restore({find, range, tracks, pinned, fold}) {
+      const known = new Set(this.info.tracks.map(track => track.track));
+      const some = numbers => new Set((numbers || []).filter(track => known.has(track)));
+      this.pinned = some(pinned);
+      this.folded = new Set(this.info.tracks.slice(MOST_OPEN).map(track => track.track));
+      this.collapsed = either(this.folded, some(fold));
+      if (tracks) this.chosen = some(tracks);
+      const [first, last] = (range || [0, 0]).map(ns => Math.min(Math.max(0, ns), this.whole));
+      if (last > first) {
+        this.range = [first, last];
+        this.sum();
+      }
+      if (find) {
+        this.search.value = find;
+        this.look(false);
+      }
+    }
+
+    /* The stretch of an address, as far as it is in the recording; the address then says so. */
+    goTo(start, end) {
+      [this.start, this.end] = [start, end];
+      this.hold();
+      if (this.start !== start || this.end !== end) this.tell();
     }
 
     /* The tracks from top to bottom: pinned first.  Each has a y, a height and its lanes. */
     layout() {
       const tracks = [...this.info.tracks];
       tracks.sort((a, b) => this.pinned.has(b.track) - this.pinned.has(a.track));
-      let y = RULER + MINIMAP - this.scroll, group = null;
+      let y = this.top - this.scroll, group = null;
       const rows = [];
       for (const track of tracks) {
         const name = this.pinned.has(track.track) ? "pinned" : track.group;
         const head = name !== group;
         group = name;
         if (head) y += ROW;
-        const count = this.collapsed.has(track.track) ? 1 : Math.min(track.lanes.length, LANES_SHOWN);
-        rows.push({track, y, head: head ? name : null, height: count * ROW, lanes: track.lanes.slice(0, count)});
+        const lanes = this.collapsed.has(track.track) ? track.lanes.slice(0, 1) : track.lanes, count = lanes.length;
+        rows.push({track, y, head: head ? name : null, height: count * ROW, lanes});
         y += count * ROW + GAP;
       }
       this.bottom = y + this.scroll;
@@ -147,15 +191,32 @@
       if (!this.info) return;
       this.request();
       this.draw();
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.loadCounters(), 150);
       if (tell) this.tell();
     }
 
     /* Say where the view is, once it rests. */
     tell() {
       clearTimeout(this.telling);
-      this.telling = setTimeout(() => this.changed({start_ns: Math.round(this.start), end_ns: Math.round(this.end),
-        selected: this.selected, find: this.search.value || null, range: this.range,
-        tracks: this.chosen && [...this.chosen]}), 250);
+      this.telling = setTimeout(() => {
+        const list = set => set.size ? [...set] : null;
+        this.told = {start_ns: Math.round(this.start), end_ns: Math.round(this.end), selected: this.selected,
+          find: this.search.value || null, range: this.range, tracks: this.chosen && [...this.chosen],
+          track: this.selected === null ? this.place : null, pinned: list(this.pinned),
+          fold: list(either(this.collapsed, this.folded))};
+        this.changed(this.told);
+      }, 250);
+    }
+
+    /* The colours of the kinds that the trace has. */
+    paintLegend() {
+      const hidden = this.info.num_hidden;
+      this.legend.replaceChildren(...this.info.kinds.map(({kind, name}) => {
+        const mark = element("i", {"aria-hidden": "true"});
+        mark.style.background = COLORS[kind];
+        return element("li", {}, mark, name);
+      }), ...(hidden ? [element("li", {}, `${hidden} slices lie under others and are not drawn`)] : []));
     }
   }
 

@@ -13,9 +13,10 @@ from profsuite.dashboard.inputs import Timeline
 from profsuite.dashboard.pages.view import View
 
 HELP = (
-    "Wheel zooms, drag moves. A drag on the ruler selects a stretch of time and sums it up, Shift+drag that of the "
-    "tracks it touches. Keys: W S A D, arrows, F fits all, / searches, N next match, Enter goes to the selection, "
-    "Escape gives it up. Click a track's name to fold it, its right end to pin it. The address carries the view."
+    "Wheel zooms, drag moves, double click fits a slice; Alt+wheel, or the wheel over the names, scrolls. A drag on "
+    "the ruler selects a stretch of time and sums it up, Shift+drag that of the tracks it touches. Keys: W S A D, "
+    "arrows, F fits all, / searches, N next match, Enter goes to the selection, Escape gives it up. Click a track's "
+    "name to fold it, its right end to pin it. The address carries the view."
 )
 
 
@@ -34,6 +35,9 @@ def timeline(view: View) -> Any:
                 find=view.query.get("find"),
                 range=_numbers(view.query.get("range"), "-", 2),
                 tracks=_numbers(view.query.get("tracks"), ",", None),
+                track=_numbers(view.query.get("track"), "-", 2),
+                pinned=_numbers(view.query.get("pinned"), ",", None),
+                fold=_numbers(view.query.get("fold"), ",", None),
             ),
             html.Details([html.Summary("Keys and mouse"), note(HELP)], className="keys"),
         ],
@@ -48,6 +52,9 @@ def address(
     find: str | None,
     range: Sequence[int] | None,  # noqa: A002
     tracks: Sequence[int] | None,
+    track: Sequence[int] | None = None,
+    pinned: Sequence[int] | None = None,
+    fold: Sequence[int] | None = None,
 ) -> str:
     """The address's parameters that restore a view."""
     known = {
@@ -55,10 +62,17 @@ def address(
         "end": end,
         "selected": selected,
         "find": find or None,
-        "range": None if range is None else "-".join(map(str, range)),
-        "tracks": None if tracks is None else ",".join(map(str, tracks)),
+        "range": _text(range, "-"),
+        "tracks": _text(tracks, ","),
+        "track": _text(track, "-"),
+        "pinned": _text(pinned, ","),
+        "fold": _text(fold, ","),
     }
     return "?" + urlencode({name: value for name, value in known.items() if value is not None}, safe=",")
+
+
+def _text(numbers: Sequence[int] | None, between: str) -> str | None:
+    return None if numbers is None else between.join(map(str, numbers))
 
 
 def _numbers(text: str | None, between: str, count: int | None) -> list[int] | None:

@@ -16,6 +16,8 @@ from profsuite.analyzers.compile_time import compile_time
 from profsuite.trace.load import load
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+RECORDED = ("h100_qwen_0_5b.json.gz", "b200_eager_stacks.json.gz")
 GPU, COMPILED = "gpu_ddp_one_rank/rank_0.json.gz", "cpu_compiled.json.gz"
 HOSTILE = '<img src=x onerror="document.title=1">'
 CELLS = {"=1+1": "'=1+1", "+x|y": "'+x|y", "-3": "-3", "-3+x": "'-3+x", "@x": "'@x", "\t=x": "'\t=x", 'a,"b': 'a,"b'}
@@ -37,11 +39,41 @@ def hostile_events():
     ]
 
 
+def deep_events(depth):
+    """As many Python frames in each other; in the innermost an op, in that a launch; its kernel; a counter of zeros."""
+    base = {"ph": "X", "pid": 1, "tid": 1}
+    return [
+        *(
+            {**base, "cat": "python_function", "name": f"deep.py({n}): call", "ts": n, "dur": 2000 - 2 * n, "args": {}}
+            for n in range(depth)
+        ),
+        {**base, "cat": "cpu_op", "name": "aten::mm", "ts": depth, "dur": 9, "args": {}},
+        {**base, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": depth + 1, "dur": 2,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "deep_gemm", "pid": 0, "tid": 7, "ts": depth + 20, "dur": 50,
+         "args": {"device": 0, "stream": 7, "correlation": 1}},
+        *(
+            {**base, "cat": "cpu_op", "name": f"aten::add_{n}", "tid": 2 + n, "ts": 0, "dur": 5, "args": {}}
+            for n in range(30)
+        ),
+        *({"ph": "C", "name": "c", "pid": 1, "tid": 1, "ts": n, "args": {"x_bytes": 0}} for n in range(5)),
+    ]  # fmt: skip
+
+
+def long_events():
+    """Two ops, more than an hour apart."""
+    base = {"ph": "X", "pid": 1, "tid": 1, "cat": "cpu_op", "args": {}}
+    return [{**base, "name": "aten::a", "ts": 0, "dur": 5}, {**base, "name": "aten::b", "ts": 5_000_000_000, "dur": 5}]
+
+
 @pytest.fixture(scope="module")
 def board(serve_dashboard, tmp_path_factory):
-    hostile = tmp_path_factory.mktemp("hostile") / "hostile.json"
-    hostile.write_text(json.dumps({"traceEvents": hostile_events()}))
-    return serve_dashboard([SAMPLES, hostile])
+    folder = tmp_path_factory.mktemp("made")
+    made = {"hostile": hostile_events(), "deep": deep_events(40), "deeper": deep_events(518), "long": long_events()}
+    for name, events in made.items():
+        (folder / f"{name}.json").write_text(json.dumps({"traceEvents": events}))
+    recorded = [TRACES / name for name in RECORDED if (TRACES / name).is_file()]
+    return serve_dashboard([SAMPLES, *(folder / f"{name}.json" for name in made), *recorded])
 
 
 @pytest.fixture
@@ -54,6 +86,34 @@ def open_timeline(page, board):
         return page
 
     return show
+
+
+SPY = """
+  const draw = CanvasRenderingContext2D.prototype;
+  const spy = (name, hear) => {
+    const real = draw[name];
+    draw[name] = function (...given) { hear(this, ...given); return real.apply(this, given); };
+  };
+  window.boxes = []; window.texts = []; window.arrows = []; window.ticks = []; window.tops = 0;
+  // Each frame begins with all of the canvas; the labels of tracks are clipped to where tracks are.
+  spy("fillRect", (c, x, y, w, h) => {
+    if (x === 0 && y === 0 && c.canvas.clientHeight === h) { window.ticks = []; window.boxes = []; }
+  });
+  spy("rect", (c, x, y, w, h) => { if (x === 0 && w === 184) window.tops = y; });
+  spy("strokeRect", (c, ...box) => { if (c.lineWidth === 2) window.boxes.push(box); });
+  spy("bezierCurveTo", (c, x1, y1, x2, y2) => window.arrows.push([y1, y2]));
+  spy("fillText", (c, text, x, y) => {
+    window.texts.push([text, x, y]);
+    if (y === 49 && x > 190) window.ticks.push(text);
+  });
+"""
+
+
+@pytest.fixture
+def spied(page, open_timeline):
+    """As ``open_timeline``, and what is drawn is written down."""
+    page.add_init_script(SPY)
+    return open_timeline
 
 
 def rest(page):
@@ -143,6 +203,323 @@ def test_slices_have_the_colours_of_their_categories(open_timeline):
     page.wait_for_timeout(500)
     # Ops, runtime calls, annotations, Python, kernels.
     assert {"#009e73", "#e69f00", "#56b4e9", "#8c8c8c"} <= set(page.evaluate("[...window.fills]"))
+
+
+# ---------------------------------------------------------------- addresses
+def kernel_of(page, name="gemm"):
+    """The third slice of a name."""
+    return page.evaluate(
+        f"fetch(location.pathname.replace(/^.(\\w+).*/, '/api/$1/search?text={name}'))"
+        ".then(a => a.json()).then(a => a.slices[2])"
+    )
+
+
+def marked(page):
+    """The box around the selected slice, as it was drawn last, and the canvas: left, top, width, height."""
+    page.wait_for_timeout(500)
+    return page.evaluate("window.boxes.at(-1)"), page.locator(".timeline-canvas").bounding_box()
+
+
+def assert_in_sight(page):
+    (x, y, width, height), canvas = marked(page)
+    assert page.evaluate("window.tops") <= y + 1
+    assert y + height <= canvas["height"]
+    assert 190 < x + width / 2 < canvas["width"]
+    return x, width, canvas["width"] - 190
+
+
+def test_a_link_to_a_slice_opens_around_it(spied):
+    page = spied()
+    kernel = kernel_of(page)
+    spied(query=f"?selected={kernel['slice_id']}")
+    start, end = rest(page)
+    assert start < kernel["start_ns"]
+    assert kernel["start_ns"] + kernel["dur_ns"] < end
+    assert kernel["dur_ns"] / (end - start) == pytest.approx(0.3, abs=0.01)
+    x, width, whole = assert_in_sight(page)
+    assert width == pytest.approx(0.3 * whole, abs=4)
+    assert x + width / 2 == pytest.approx(190 + whole / 2, abs=4)
+    assert page.locator(".timeline-detail h3").inner_text().startswith("sm90_xmma_gemm")
+    # The address that results shows the same.
+    page.goto(page.url)
+    page.wait_for_selector(".timeline-detail h3")
+    assert assert_in_sight(page)[:2] == (pytest.approx(x, abs=2), pytest.approx(width, abs=2))
+
+
+def test_a_link_to_a_slice_and_a_stretch(spied):
+    page = spied()
+    kernel, length = kernel_of(page), page.evaluate(LENGTH)
+    spied(query=f"?start=0&end={length}&selected={kernel['slice_id']}")
+    assert rest(page) == (0, length)
+    assert_in_sight(page)
+    after = kernel["start_ns"] + kernel["dur_ns"] + 1_000_000
+    spied(query=f"?start={after}&end={after + 500_000}&selected={kernel['slice_id']}")
+    assert rest(page) == (after, after + 500_000)
+    assert page.evaluate("window.boxes.length") == 0
+
+
+def test_a_short_slice_has_something_around_it(spied):
+    page = spied("deep.json", "?selected=50")
+    start, end = rest(page)
+    assert end - start == 20_000
+
+
+def test_the_longest_kernel_of_the_table(spied, page, board):
+    board.open(page, next(known for known in board.keys if known.endswith(GPU)), "kernels")
+    page.get_by_role("link", name="longest").first.click()
+    page.wait_for_selector(".timeline-detail h3")
+    assert_in_sight(page)
+
+
+def label(page, text):
+    """Where a text that begins so was written last."""
+    page.wait_for_timeout(600)
+    return page.evaluate(f"window.texts.findLast(each => each[0].includes({json.dumps(text)}))")
+
+
+def test_the_address_carries_how_far_tracks_are_scrolled(spied):
+    page = spied("deep.json")
+    for _ in range(8):
+        page.keyboard.press("ArrowDown")
+    there = label(page, "stream 7")
+    assert rest(page)[0] == 0
+    assert re.search(r"track=\d+-23\b", page.url)  # 24 rows, one of them the heading
+    page.goto(page.url)
+    page.wait_for_selector(".timeline[data-drawn]")
+    assert label(page, "stream 7") == there
+
+
+def test_the_address_carries_what_is_pinned_and_folded(spied):
+    page = spied()
+    canvas = page.locator(".timeline-canvas")
+    text, _, y = label(page, "thread 16311")
+    canvas.click(position={"x": 30, "y": y})
+    assert label(page, "thread 16311")[0] == text.replace("▾", "▸")
+    _, _, y = label(page, "stream 7")
+    canvas.click(position={"x": 180, "y": y})
+    pinned = label(page, "stream 7")
+    assert pinned[0].endswith("★")
+    rest(page)
+    assert re.search(r"pinned=\d+&fold=\d+$", page.url)
+    page.goto(page.url)
+    page.wait_for_selector(".timeline[data-drawn]")
+    assert label(page, "stream 7") == pinned
+    assert label(page, "thread 16311")[0] == text.replace("▾", "▸")
+
+
+# ---------------------------------------------------------------- tracks
+def test_a_deep_stack_is_drawn_to_its_end(spied, board):
+    page = spied("deep.json")
+    find(page, "aten::mm")
+    assert_in_sight(page)
+    # The launch below it leads to the kernel: both ends of the arrow are drawn.
+    page.evaluate("window.arrows.length = 0")
+    find(page, "deep_gemm")
+    detail = page.locator(".timeline-detail")
+    board.until(page, "document.querySelector('.timeline-detail h3').innerText === 'deep_gemm'")
+    assert "launched by cudaLaunchKernel" in detail.inner_text()
+    page.wait_for_timeout(300)
+    from_y, to_y = page.evaluate("window.arrows.at(-1)")
+    # The launch is in the last row of its thread; 30 other threads, a gap and a heading are between it and the kernel.
+    assert to_y - from_y == pytest.approx(30 * (17 + 6) + 6 + 17 + 17, abs=1)
+
+
+def test_rows_that_are_hidden_are_said(spied):
+    page = spied("deeper.json")
+    for _ in range(60):
+        page.keyboard.press("PageDown")
+    assert label(page, "rows are hidden")[0] == "8 more rows are hidden"
+    assert "8 slices lie under others" in page.locator(".timeline-legend").inner_text()
+
+
+@pytest.mark.parametrize("name", ["h100_qwen_0_5b.json.gz", "b200_eager_stacks.json.gz"])
+def test_recorded_stacks_are_drawn_to_their_end(spied, name, board):
+    if name not in board.keys:
+        pytest.skip(f"no recorded trace here: {name}")
+    page = spied(name)
+    lanes = page.evaluate(LENGTH.replace("a.length_ns", "a.tracks[0].lanes.length"))
+    assert lanes > 24
+    find(page, "cudaLaunchKernel")
+    assert_in_sight(page)
+
+
+def test_a_strip_says_what_it_counts(open_timeline):
+    page = open_timeline()
+    box = page.locator(".timeline-canvas").bounding_box()
+    tip = page.locator(".timeline-tip")
+    page.mouse.move(box["x"] + 60, box["y"] + 30)
+    assert "a kernel, a copy or a fill runs" in tip.inner_text()
+    page.mouse.move(box["x"] + 60, box["y"] + 10)
+    assert "in an op or a runtime call" in tip.inner_text()
+    page.mouse.move(box["x"] + 600, box["y"] + 10)
+    assert re.match(r"[\d.]+ % busy in the ", tip.inner_text())
+
+
+# ---------------------------------------------------------------- times, colours, keys
+@pytest.mark.parametrize("span", [100, 5_835, 29_120, 4_000_000])
+def test_ticks_are_told_apart(spied, span):
+    page = spied(query=f"?start=2471527&end={2471527 + span}")
+    page.wait_for_timeout(300)
+    ticks = page.evaluate("window.ticks")
+    assert len(ticks) >= 4
+    assert len(set(ticks)) == len(ticks)
+    start, end = re.match(r"([\d.]+) ms to ([\d.]+) ms, ", page.locator(".timeline-where").inner_text()).groups()
+    # What is said is the range, to a hundredth of it.
+    assert float(end) - float(start) == pytest.approx(span / 1e6, rel=0.01)
+
+
+def test_ticks_late_in_a_long_recording(spied):
+    page = spied("long.json", "?start=5000000004500&end=5000000004900")
+    page.wait_for_timeout(300)
+    ticks = page.evaluate("window.ticks")
+    assert len(set(ticks)) == len(ticks) >= 4
+    assert all(re.fullmatch(r"\+4\.\d\d µs", tick) for tick in ticks)
+    assert label(page, " s and")[0] == "5000.00000 s and"
+
+
+def test_steps_are_named_above_the_tracks(spied):
+    page = spied(query="?start=1000000&end=200000000")
+    page.wait_for_timeout(300)
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    text, _, y = label(page, "#1")
+    assert text == "#1"
+    assert y < page.evaluate("window.tops")
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "words"),
+    [
+        (20_758_900_000, "host memory: rss_bytes", "20.76 GB"),
+        (0, "network I/O: sent_bytes_per_s", "0 B/s"),
+        (1_500, "disk: read_bytes_per_s", "1.5 kB/s"),
+        (12.5, "CPU: process_pct", "12.5 %"),
+        (1_980, "GPU 0 clocks: sm_mhz", "1980 MHz"),
+        (2_500_000, "queue: depth", "2.5 M"),
+    ],
+)
+def test_counters_have_units(open_timeline, value, name, words):
+    page = open_timeline()
+    assert page.evaluate(f"window.profsuiteTimeline.quantity({value}, {json.dumps(name)})") == words
+
+
+def test_a_counter_of_zeros_says_zero(spied):
+    page = spied("deep.json")
+    for _ in range(30):
+        page.keyboard.press("ArrowDown")
+    assert label(page, " B")[0] == "0 B"
+
+
+def test_the_legend_has_the_kinds_of_the_trace(open_timeline):
+    page = open_timeline()
+    legend = page.locator(".timeline-legend li")
+    assert legend.all_inner_texts() == [
+        "compute kernel", "communication", "copy, fill", "wait", "annotation", "Python", "op", "runtime call",
+    ]  # fmt: skip
+    colours = page.evaluate(
+        "[...document.querySelectorAll('.timeline-legend i')].map(each => getComputedStyle(each).backgroundColor)"
+    )
+    assert len(set(colours)) == len(colours)
+    assert colours[1] == "rgb(213, 94, 0)"
+
+
+def test_a_double_click_fits_the_slice(spied):
+    page = spied()
+    kernel = kernel_of(page)
+    spied(query=f"?selected={kernel['slice_id']}")
+    (x, y, width, height), _ = marked(page)
+    for _ in range(2):  # the second time it is there already
+        page.locator(".timeline-canvas").dblclick(position={"x": x + width / 2, "y": y + height / 2})
+        start, end = rest(page)
+        assert start < kernel["start_ns"]
+        assert kernel["start_ns"] + kernel["dur_ns"] < end
+        assert kernel["dur_ns"] / (end - start) == pytest.approx(0.9, abs=0.01)
+        (x, y, width, height), _ = marked(page)
+
+
+def test_keys_need_no_click(open_timeline):
+    page = open_timeline()
+    page.evaluate("document.activeElement.blur()")
+    length = page.evaluate(LENGTH)
+    page.keyboard.press("w")
+    start, end = rest(page)
+    assert end - start < 0.8 * length
+    page.locator(".timeline-bar button").last.focus()
+    page.keyboard.press("d")
+    assert rest(page)[0] > start
+    page.keyboard.press("f")
+    assert rest(page) == (0, length)
+    page.keyboard.press("/")
+    page.keyboard.type("wasd/fn")
+    assert page.locator(".timeline-search").input_value() == "wasd/fn"
+    assert rest(page) == (0, length)
+    # In the details arrows scroll those.
+    find(page, "gemm")
+    before = rest(page)
+    page.locator(".timeline-detail").focus()
+    page.keyboard.press("ArrowRight")
+    assert rest(page) == before
+
+
+def test_the_tracks_have_most_of_the_window(open_timeline):
+    page = open_timeline()
+    find(page, "gemm")
+    page.wait_for_timeout(300)
+
+    def heights():
+        return [page.locator(f".timeline-{part}").bounding_box()["height"] for part in ("canvas", "detail")]
+
+    canvas, detail = heights()
+    assert canvas >= 320
+    assert detail <= 0.34 * page.locator(".timeline").bounding_box()["height"]
+    divider = page.get_by_role("separator")
+    divider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    assert heights() == [pytest.approx(canvas + 72, abs=2), pytest.approx(detail - 72, abs=2)]
+    box = divider.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 100, box["y"] - 97, steps=4)
+    page.mouse.up()
+    assert heights()[1] == pytest.approx(detail - 72 + 100, abs=2)
+    # It is remembered, and what is not there takes no room.
+    page.reload()
+    page.wait_for_selector(".timeline-detail h3")
+    page.wait_for_timeout(300)
+    assert heights()[1] == pytest.approx(detail - 72 + 100, abs=2)
+    page.keyboard.press("Escape")
+    assert heights()[1] < 40
+    assert divider.is_hidden()
+
+
+def test_sums_of_a_stretch_inside_a_kernel(open_timeline):
+    page = open_timeline()
+    kernel = kernel_of(page)
+    start = kernel["start_ns"] + 10
+    open_timeline(query=f"?range={start}-{start + 20_000}")
+    page.wait_for_selector(".timeline-by-name td")
+    rows = page.locator(".timeline-by-name tbody tr", has_text="sm90_xmma_gemm")
+    assert rows.locator("td").all_inner_texts() == ["1", "20 µs", "20 µs"]
+    assert "nested slices count in both" in page.locator(".timeline-by-name h4").inner_text()
+    # Numbers are not broken, nor are the tables one below the other.
+    assert page.evaluate(
+        """[...document.querySelectorAll('.timeline-sums td')].every(each => {
+          const range = document.createRange();
+          range.selectNodeContents(each);
+          return range.getClientRects().length === 1;
+        })"""
+    )
+    tops = [page.locator(f".timeline-by-{by}").bounding_box()["y"] for by in ("category", "name")]
+    assert tops[0] == tops[1]
+
+
+def test_a_slice_that_is_not_there(browser, board):
+    context = browser.new_context()
+    page = context.new_page()  # the browser notes the answer 404 as an error
+    board.open(page, "deep.json", "timeline", "?selected=99999")
+    board.until(page, "document.querySelector('.timeline-detail').innerText.includes('there is none of this number')")
+    context.close()
 
 
 # ---------------------------------------------------------------- details

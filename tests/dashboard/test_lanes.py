@@ -84,6 +84,21 @@ def test_more_than_a_track_can_show(make_trace, slice_, monkeypatch):
     assert found.num_hidden == 2
     assert len(found.slice_id) == 6
     assert found.level.tolist() == [0, 1, 2, 3]
+    assert found.missing.tolist() == [2]
+
+
+def test_a_deep_stack_has_all_its_lanes(make_trace, slice_):
+    trace = make_trace([slice_(f"s{n}", n, 1000 - 2 * n) for n in range(300)] + [slice_("t", 0, 5, tid=2)])
+    found = lanes(trace)
+    assert found.level.tolist() == [*range(300), 0]
+    assert (found.num_hidden, found.missing.tolist()) == (0, [0, 0])
+
+
+def test_a_stack_deeper_than_a_track(make_trace, slice_):
+    most = module.MAX_LANES
+    found = lanes(make_trace([slice_(f"s{n}", n, 4000 - 2 * n) for n in range(most + 30)]))
+    assert found.level.tolist() == [*range(most)]
+    assert (found.num_hidden, found.missing.tolist()) == (30, [30])
 
 
 def test_nothing(make_trace):

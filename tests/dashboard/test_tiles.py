@@ -80,16 +80,6 @@ def test_a_view_of_everything_is_small(make_trace, slice_):
     assert close.resolution_ns == 1
 
 
-def test_busy(make_trace, slice_):
-    # 0 to 40 us: all of the first quarter, a half of the second, nothing of the third, the end of the fourth.
-    trace = make_trace([slice_("a", 0, 15), slice_("b", 39, 1), slice_("c", 39, 1, tid=2)])
-    pyramid = build(trace)
-    tops = np.flatnonzero(pyramid.lanes.level == 0)
-    assert pyramid.busy(tops[:1], 4).tolist() == [1, 0.5, 0, 0.1]
-    assert pyramid.busy(tops, 4).tolist() == [1, 0.5, 0, 0.2]
-
-
 def test_nothing(make_trace):
     pyramid = build(make_trace([]))
     assert len(pyramid.view(every_lane(pyramid), 0, 100, 10).start) == 0
-    assert pyramid.busy(every_lane(pyramid), 4).tolist() == [0, 0, 0, 0]

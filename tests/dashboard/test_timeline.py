@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("dash", reason="the dashboard is not installed")
 
@@ -37,9 +40,24 @@ def test_tracks(session):
     assert found["length_ns"] == 3_000_000
     assert found["steps"] == [{"number": n, "start_ns": 1_000_000 * n, "dur_ns": 1_000_000} for n in range(3)]
     assert found["counters"] == [{"counter": 0, "label": "memory: bytes"}]
-    # The GPU works 1.2 of 3 ms, the host has a slice all the time.
+    # The GPU works 1.2 of 3 ms; of each ms the host is in the op for 0.05 and in the wait for 0.4.
     assert np.mean(found["overview"]["device"]) == pytest.approx(0.4, abs=1e-3)
-    assert np.mean(found["overview"]["host"]) == 1
+    assert np.mean(found["overview"]["host"]) == pytest.approx(0.45, abs=1e-3)
+    assert [kind["name"] for kind in found["kinds"]] == ["compute kernel", "annotation", "op", "runtime call"]
+    assert [t["num_missing"] for t in found["tracks"]] == [0, 0]
+
+
+def test_the_main_thread_is_first(open_session, slice_):
+    """Kineto has a thread of a process 0 beside that of the job; groups of names that sort before are no better."""
+    events = [slice_("aten::mm", 0, 50), slice_("cudaLaunchKernel", 10, 5, "cuda_runtime", correlation=1)]
+    events += [slice_("threading.py(1): wait", 0, 50, "python_function", 0, 0)]
+    assert [t["group"] for t in timeline.tracks(open_session(events))["tracks"]] == ["process 100", "process 0"]
+
+
+def test_a_track_of_the_profiler_is_named(open_session, slice_):
+    session = open_session([slice_("aten::mm", 0, 50), slice_("Command Buffer Full", 5, 10, "overhead", -1, 0)])
+    found = timeline.tracks(session)["tracks"]
+    assert [(t["group"], t["label"]) for t in found] == [("process 100", "thread 1"), ("profiler", "overhead")]
 
 
 def read(data):
@@ -49,7 +67,7 @@ def read(data):
     head = json.loads(data[4 : 4 + length])
     count, at = head["lane_first"][-1], 4 + length
     columns = {}
-    for name, kind in (("start", "<f8"), ("end", "<f8"), ("slice", "<i4"), ("count", "<i4"), ("name", "<i4"), ("category", "<i4")):  # fmt: skip # noqa: E501
+    for name, kind in (("start", "<f8"), ("end", "<f8"), ("slice", "<i4"), ("count", "<i4"), ("name", "<i4"), ("category", "<i4"), ("kind", "<u1")):  # fmt: skip # noqa: E501
         columns[name] = np.frombuffer(data, kind, count, at)
         at += columns[name].nbytes
     assert at == len(data)
@@ -64,6 +82,7 @@ def test_tile(session):
     assert columns["end"].tolist() == [1_440_000]
     assert columns["slice"].tolist() == [ids(session, "gemm")[1]]
     assert head["names"] == {str(columns["name"][0]): "gemm"}
+    assert columns["kind"].tolist() == [0]
 
 
 def test_tile_is_bounded_by_the_drawing(open_session, slice_):
@@ -80,11 +99,38 @@ def test_selection_sums_what_lies_inside(session):
         "user_annotation": 210_000, "kernel": 200_000, "cuda_runtime": 140_000, "cpu_op": 30_000,
     }  # fmt: skip
     assert [row["name"] for row in found["names"]] == ["ProfilerStep#1", "gemm", "cudaDeviceSynchronize", "aten::mm"]
-    assert all(row["self_ns"] == 0 for row in found["names"])
+    # Of the step what op and wait leave: 210 - 30 - 140; the op's launch covers nothing of the stretch.
+    assert [row["self_ns"] for row in found["names"]] == [40_000, 200_000, 140_000, 30_000]
     whole = timeline.selection(session, tracks, 0, 3_000_000)
     own = {row["category"]: row["self_ns"] for row in whole["categories"]}
     # 3 steps of 1000, less ops (50) and waits (400); ops less launches (10).
     assert own == {"user_annotation": 1_650_000, "kernel": 1_200_000, "cuda_runtime": 1_230_000, "cpu_op": 120_000}
+
+
+PIECES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40), st.booleans()), min_size=1, max_size=30)
+
+
+@settings(max_examples=150)
+@given(PIECES, st.integers(-5, 90), st.integers(1, 60))
+def test_self_time_inside_is_what_children_leave(make_trace, slice_, pieces, low, length):
+    events = [
+        slice_(f"s{n}", ts / 1000, dur / 1000, "kernel" if leaf else "cpu_op")
+        for n, (ts, dur, leaf) in enumerate(pieces)
+    ]
+    trace = make_trace(events)
+    start, end, parent = trace.array("slice", "ts"), trace.end, trace.array("slice", "parent_id").tolist()
+    origin = int(start.min())
+    session = SimpleNamespace(trace=trace, pyramid=SimpleNamespace(start_ns=origin))
+    found = timeline.selection(session, [0], low, low + length)
+    stretch = set(range(origin + low, origin + low + length))
+    inside = [stretch & set(range(s, e)) for s, e in zip(start.tolist(), end.tolist(), strict=True)]
+    names, name = trace.words("slice", "name"), trace.array("slice", "name")
+    wanted = {
+        names[name[row]]: (len(mine), len(mine - set().union(*(inside[n] for n, of in enumerate(parent) if of == row))))
+        for row, mine in enumerate(inside)
+        if mine
+    }
+    assert {r["name"]: (r["total_ns"], r["self_ns"]) for r in found["names"] if r["total_ns"]} == wanted
 
 
 def test_selection_of_one_track(session):
@@ -110,6 +156,7 @@ def test_describe(session):
         "gemm", "kernel", 1_040_000, 400_000,
     )  # fmt: skip
     assert found["correlation_id"] == 2
+    assert found["lane"] == next(t["lanes"][0] for t in timeline.tracks(session)["tracks"] if t["kind"] == "device")
     (arrow,) = found["arrows"]
     assert arrow["kind"] == "launch"
     assert arrow["from"]["slice_id"] == ids(session, "cudaLaunchKernel")[1]
