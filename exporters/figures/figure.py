@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 
-from profsuite.exporters.names import printable, shorten
+from profsuite.exporters.names import printable, shorten, shorten_all
 from profsuite.exporters.units import Scale, time_scale
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY = (
@@ -45,8 +45,8 @@ def labels(names: Iterable[str]) -> list[str]:
     """Short and distinct labels of names for an axis: plotly.js draws one bar for equal ones."""
     found: dict[str, int] = {}
     result = []
-    for name in names:
-        short = text(name, LABEL_WIDTH)
+    for name in shorten_all(list(names), LABEL_WIDTH):
+        short = text(name)
         found[short] = found.get(short, 0) + 1
         result.append(short if found[short] == 1 else f"{short} ({found[short]})")
     return result

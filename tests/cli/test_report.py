@@ -36,6 +36,17 @@ def test_options_reach_it(trace: Path) -> None:
     assert "<h2>Findings</h2>" not in page
 
 
+def test_secrets_are_redacted_as_elsewhere(trace: Path, tmp_path: Path) -> None:
+    text = trace.read_text("utf-8")
+    named = tmp_path / "named.json"
+    named.write_text(text.replace("aten::mm", "load from wilhelmina@example.com"), "utf-8")
+    assert "wilhelmina@example.com" in named.read_text("utf-8")
+    assert "wilhelmina@example.com" in call(named, "--html", "-")[1]
+    code, page = call(named, "--html", "-", "--redact")
+    assert code == 0
+    assert "wilhelmina" not in page
+
+
 def test_several_ranks(trace: Path, tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank_{rank}.json").write_text(trace.read_text("utf-8"), "utf-8")

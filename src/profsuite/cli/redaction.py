@@ -49,6 +49,11 @@ def redaction_options(command: Callable[..., Any]) -> Callable[..., Any]:
         say(redactor, redact_report)
         return result
 
+    return redaction_flags(redacting)
+
+
+def redaction_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options alone, for a command that hands them on to another."""
     texts = {
         "--redact": "Hide names of hosts and users, paths outside the project, e-mail addresses, keys, environment.",
         "--sensitivity": "How much --redact hides; docs/redaction.md lists it. By default medium.",
@@ -65,10 +70,9 @@ def redaction_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--project", multiple=True, metavar="DIR", shell_complete=folder_path, help=texts["--project"]),
         click.option("--redact-report", metavar="FILE", shell_complete=file_path, help=texts["--redact-report"]),
     )
-    options_last: Callable[..., Any] = redacting
     for option in reversed(made):
-        options_last = option(options_last)
-    return options_last
+        command = option(command)
+    return command
 
 
 def make_redactor(

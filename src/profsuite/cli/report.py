@@ -8,6 +8,7 @@ import click
 
 from profsuite.cli import analyze
 from profsuite.cli.options import examples, file_path, listed, parsed, reader_options, selection_options
+from profsuite.cli.redaction import redaction_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "profsuite report trace.json.gz --html report.html",
     "profsuite report run/ --rank 0:4 --html report.html",
+    "profsuite report trace.json.gz --html report.html --redact --redact-report replaced.json",
     "profsuite report trace.json --steps 3:6 --only verdict,findings --html -",
 )
 
@@ -40,6 +42,7 @@ EXAMPLES = examples(
 )
 @selection_options
 @reader_options
+@redaction_flags
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes that read ranks; by default the cores."
 )
