@@ -59,11 +59,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "train_small"
         train = [sys.executable, str(ROOT / "examples" / "train_small.py"), "--output", str(run)]
-        score = Path(folder) / "score.py"
-        score.write_text(COMPILED)
-        compiled = [sys.executable, str(score), str(Path(folder) / "compiled")]
+        (Path(folder) / "score.py").write_text(COMPILED)
+        compiled = [sys.executable, "score.py", "compiled"]
         for command in (train, compiled):
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)  # noqa: S603
         roots = [SAMPLES, run.parent]
         keys = {entry.name: entry.key for entry in Catalog(roots).entries.values()}
         with serving(roots) as address, sync_playwright() as driver:

@@ -130,7 +130,7 @@ def _events(view: View, marked: bool) -> list[Any]:
     times = np.array([row["dur"] for row in by_kind["compile"] if row["dur"] is not None], np.int64)
     summary = {title.lower(): f"{len(by_kind[kind]):,}" for kind, title in KINDS.items()}
     if len(times):
-        summary["time of compilations (nested ones count in both)"] = f"{times.sum() / 1e6:,.3f} ms"
+        summary["time of compilations (nested ones count in both)"] = duration(int(times.sum()))
     tables = [
         section(title, _table(view, kind, by_kind[kind], origin), about=ABOUT)
         for kind, title in KINDS.items()

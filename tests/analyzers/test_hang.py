@@ -38,6 +38,8 @@ def work(rank, folder):
     with open(f"{folder}/run/rank_{rank}/flight_recorder.json", "w") as file:
         json.dump(pickle.loads(dump), file)
     if rank == 1:
+        while not os.path.exists(f"{folder}/run/rank_0/flight_recorder.json"):
+            time.sleep(0.01)  # what rank 0 waits for must not come before its dump
         dist.all_reduce(torch.ones(9))
     else:
         hung.wait()
