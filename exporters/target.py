@@ -108,14 +108,15 @@ def replacing(path: Path, compresses: bool, is_folder: bool) -> Iterator[Target]
     """
     target = Target(path, compresses)
     try:
-        if is_folder:
-            path.mkdir(parents=True, exist_ok=True)
+        if is_folder and path.is_dir():
             yield target
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             target.path = building / path.name
+            if is_folder:
+                target.path.mkdir()
             yield target
             target.path.replace(path)
         finally:

@@ -218,3 +218,14 @@ def test_query_without_duckdb_says_how_to_get_it(run: Run, trace: Path, monkeypa
     done = run("query", "SELECT 1", trace)
     assert done.returncode == 2
     assert done.stderr == "profsuite: profsuite query needs DuckDB: pip install 'profsuite[query]'\n"
+
+
+def test_a_folder_appears_only_when_it_is_complete(run: Run, trace: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text("no trace", encoding="utf-8")
+    target = tmp_path / "made" / "tables"
+    assert run("convert", broken, "--to", "arrow", "--output", target).returncode == 2
+    assert list(target.parent.iterdir()) == []
+    assert run("convert", trace, "--to", "arrow", "--output", target).returncode == 0
+    assert [path.name for path in target.parent.iterdir()] == ["tables"]
+    assert profsuite.load(target).num_rows("slice") == profsuite.load(trace).num_rows("slice")
