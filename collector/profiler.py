@@ -389,7 +389,7 @@ class Profile:
         self._window_open = False
         self._note_recorded()
         if self._engine == "cupti":
-            self._put(self._cupti.halt())
+            self._put(self._headed(self._cupti.halt()))
         else:
             window, self._window = self._window, None
             assert window is not None
@@ -431,12 +431,19 @@ class Profile:
         self._cost["stop"].append(time.perf_counter_ns() - begin)
 
     def _keep_recorded(self, raw: RawTrace, *, last: bool = False) -> None:
-        known = {key for key, _ in raw.header}
-        raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
-        if last:
-            self._put(lambda: raw)
-        else:
-            self._writer.put(lambda: raw)
+        (self._put if last else self._writer.put)(self._headed(lambda: raw))
+
+    def _headed(self, recorded: Callable[[], RawTrace]) -> Callable[[], RawTrace]:
+        """With the header as of now: when the columns are read, on another thread, the process group may be gone."""
+        own = header(self.config)
+
+        def made() -> RawTrace:
+            raw = recorded()
+            known = {key for key, _ in raw.header}
+            raw.header += [(key, value) for key, value in own.items() if key not in known]
+            return raw
+
+        return made
 
     def _put(self, recorded: Callable[[], RawTrace]) -> None:
         """Hand over a window that has ended, and what was seen of tensors in it."""

@@ -252,6 +252,11 @@ class Taken:
     ending: _Ending | None = None
     early: Any = None
     took_ns: int = field(default=0)
+    header: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Now, not when the columns are read on another thread: the process group may be gone by then.
+        self.header = header(self.config)
 
     def raw(self) -> RawTrace:
         """The columns; the result is given up.  With ``json_path`` Kineto's JSON is written there too."""
@@ -271,7 +276,7 @@ class Taken:
         else:
             raw = to_raw(self._read())
         known = {key for key, _ in raw.header}
-        raw.header += [(key, value) for key, value in header(self.config).items() if key not in known]
+        raw.header += [(key, value) for key, value in self.header.items() if key not in known]
         return raw
 
     def _read(self) -> dict[str, Any]:

@@ -309,6 +309,18 @@ def test_the_end_of_a_window_on_another_thread(train, extension):
     assert session.stop().ending is None
 
 
+def test_the_process_group_is_the_one_at_the_end_of_the_window(train, extension, monkeypatch):
+    """The columns are read later, when a script may have destroyed it."""
+    info = {"backend": "gloo", "rank": 1, "world_size": 2}
+    monkeypatch.setattr("profsuite.collector.window.distributed_info", lambda: info)
+    window = Window(Config(), extension)
+    window.start()
+    train()
+    taken = window.stop()
+    monkeypatch.setattr("profsuite.collector.window.distributed_info", lambda: None)
+    assert json.loads(dict(taken.raw().header)["distributedInfo"]) == info
+
+
 def test_the_end_of_a_window_with_stacks_on_another_thread(train, extension):
     """The calls of the window and no later ones, though the tracer is stopped on the other thread."""
 
