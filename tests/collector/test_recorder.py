@@ -283,7 +283,8 @@ def test_full_rings_lose_ops_and_say_so(recorder: Recorder) -> None:
     recorder.ring_bytes = 4096
     recorder.start()
     x = torch.ones(1)
-    # Room is kept for the end of every open span: 300 of them leave none, however fast the drain is.
+    # Room is kept for the end of every open span: not all 300 find it, however fast the drain is.  How many ops do
+    # depends on when it runs.
     with contextlib.ExitStack() as spans:
         for _ in range(300):
             spans.enter_context(torch.profiler.record_function("outer"))
@@ -296,8 +297,7 @@ def test_full_rings_lose_ops_and_say_so(recorder: Recorder) -> None:
     assert set(lost) == {"overrun"}
     outer = int((frame.name == "outer").sum())
     assert 0 < outer < 300
-    assert not (frame.name == "aten::add_").any()
-    assert lost["overrun"] == 300 - outer + 1000
+    assert lost["overrun"] == 300 - outer + 1000 - int((frame.name == "aten::add_").sum())
     assert "overrun" in trace.to_pandas("health").kind.tolist()
 
 
