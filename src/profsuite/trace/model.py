@@ -109,9 +109,12 @@ class Trace:
         if key not in self._cache:
             spec = BY_NAME[table].column(column)
             chunked = self.table(table).column(column)
-            values = chunked.combine_chunks() if chunked.num_chunks != 1 else chunked.chunk(0)
-            if isinstance(values, pa.ChunkedArray):  # pyarrow before 16, or no chunks at all
-                values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
+            if not chunked.num_chunks:
+                values: Any = pa.nulls(0, chunked.type)  # combine_chunks would import pandas to make none
+            else:
+                values = chunked.combine_chunks() if chunked.num_chunks > 1 else chunked.chunk(0)
+            if isinstance(values, pa.ChunkedArray):  # pyarrow before 16
+                values = pa.concat_arrays(values.chunks)
             if isinstance(values, pa.DictionaryArray):
                 values = values.indices
             array, absent = to_numpy(values), nulls(values)
