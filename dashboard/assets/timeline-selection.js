@@ -25,12 +25,15 @@
       if (!answer.ok || trace !== this.trace || asked !== this.asked || this.selected !== null) return;
       const found = await answer.json();
       const open = this.detail.querySelector(".timeline-tracks")?.open;
+      const controls = () => [...this.detail.querySelectorAll(".timeline-tracks :is(input, button)")];
+      const focused = controls().indexOf(document.activeElement);  // the keyboard stays where it was
       this.detail.replaceChildren(
         element("h3", {}, `${duration(found.dur_ns)} selected, ${found.num_slices} slices of ${this.chosenWords()}`),
         element("div", {class: "timeline-about"}, this.ways(start, end), this.chooser(open)),
         element("div", {class: "timeline-columns"}, sums("By category", "category", found.categories),
           sums("By name", "name", found.names)));
       this.sizeDetail(true);
+      controls()[focused]?.focus();
     }
 
     chosenWords() {

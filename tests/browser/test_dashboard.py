@@ -397,8 +397,9 @@ def test_a_selection_is_summed_up(timeline):
     assert heading.inner_text() == one
     # Another track by its box.
     page.locator(".timeline-tracks summary").click()
-    page.locator(".timeline-tracks input:not(:checked)").first.check()
+    page.locator(".timeline-tracks input:not(:checked)").first.click()  # the sums come, and new boxes with them
     until(page, "/of (all|2 of)/.test(document.querySelector('.timeline-detail h3').innerText)")
+    assert page.evaluate("document.activeElement.matches('.timeline-tracks input:checked')")
     page.get_by_role("button", name="None", exact=True).click()
     until(page, "document.querySelector('.timeline-detail h3').innerText.includes(', 0 slices')")
 
