@@ -32,7 +32,7 @@ from profsuite.collector.overhead import event_cost_ns
 from profsuite.collector.provenance import provenance
 from profsuite.collector.recording import RawBuilder
 from profsuite.collector.schedule import AnySchedule, EverySteps, Phase, Schedule
-from profsuite.collector.window import BusyError, Window, header, label, refuse_if_busy
+from profsuite.collector.window import BusyError, Window, add_header, header, label, refuse_if_busy
 from profsuite.errors import ProfsuiteError
 from profsuite.trace.readers.raw import Remark
 
@@ -439,8 +439,7 @@ class Profile:
 
         def made() -> RawTrace:
             raw = recorded()
-            known = {key for key, _ in raw.header}
-            raw.header += [(key, value) for key, value in own.items() if key not in known]
+            add_header(raw, own)
             return raw
 
         return made

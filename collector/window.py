@@ -275,8 +275,7 @@ class Taken:
             self.result = None
         else:
             raw = to_raw(self._read())
-        known = {key for key, _ in raw.header}
-        raw.header += [(key, value) for key, value in self.header.items() if key not in known]
+        add_header(raw, self.header)
         return raw
 
     def _read(self) -> dict[str, Any]:
@@ -438,6 +437,12 @@ def header(config: Config) -> dict[str, str]:
         keys["distributedInfo"] = info
     # As Kineto: a flag that is off is not written.
     return {key: json.dumps(value) for key, value in keys.items() if value != 0 or key == "baseTimeNanoseconds"}
+
+
+def add_header(raw: RawTrace, own: dict[str, str]) -> None:
+    """Add keys of ``header`` to a trace that lacks them."""
+    known = {key for key, _ in raw.header}
+    raw.header += [(key, value) for key, value in own.items() if key not in known]
 
 
 def device_properties() -> list[dict[str, Any]]:
