@@ -1,8 +1,9 @@
 """The always-on recorder: ops, annotations and collectives of all threads, at less than half of Kineto's cost.
 
 A C++ extension (``native/recorder.h``) listens to PyTorch's RecordFunction and writes into a ring a thread; a thread
-of its own drains them.  There is one recorder a process.  ``stop`` and ``take`` give what was recorded as a
-``RawTrace`` with times in ns since the epoch: ops as ``cpu_op``, annotations as ``user_annotation``.
+of its own drains them, and a thread that finds its ring full drains it itself.  There is one recorder a process.
+``stop`` and ``take`` give what was recorded as a ``RawTrace`` with times in ns since the epoch: ops as ``cpu_op``,
+annotations as ``user_annotation``.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ class Recorder:
     def _remark(self, out: RawBuilder, taken: dict[str, Any]) -> None:
         """Remarks on what was lost since the last take."""
         said = {
-            "overrun": "{} ops were not recorded: their threads' rings were full ({:,} bytes each)",
+            "overrun": "{} ops were not recorded: open spans alone filled their threads' rings ({:,} bytes each)",
             "over_limit": "{} ops were not recorded: the recorder held {:,} already; take() empties it",
             "no_shape": "the inputs of {} ops were not recorded: too many of them, or too many different ones",
         }

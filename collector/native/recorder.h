@@ -195,6 +195,27 @@ inline uint32_t find_inputs(ThreadState& state, const at::RecordFunction& functi
   return cached->id;
 }
 
+// Of a thread whose ring is full: the drain lags behind, so the thread empties its ring itself.  Nobody holds the
+// mutex for longer than that takes.
+__attribute__((noinline, cold)) inline bool drain_own(ThreadState& state) {
+  Recorder& r = recorder();
+  try {
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (r.session == nullptr || r.session != state.session) {
+      return false; // stopped: its rows are somebody else's
+    }
+    r.session->drain(state);
+  } catch (...) {
+    return false; // no memory for more rows
+  }
+  return true;
+}
+
+// Room for a start.  False: the spans open on this thread alone fill its ring.
+inline bool make_room(ThreadState& state, uint64_t more) {
+  return C10_LIKELY(state.may_start(more)) || (drain_own(state) && state.may_start(more));
+}
+
 inline void write_start(ThreadState& state, uint64_t key_word, int64_t sequence,
                         uint32_t name, uint32_t inputs, const uint32_t* collective) {
   uint64_t at = state.head.load(std::memory_order_relaxed);
@@ -222,7 +243,7 @@ inline void write_end(ThreadState& state, uint64_t key, uint64_t rf_thread) {
   const bool here = rf_thread == state.rf_thread;
   if (here && state.open > 0) {
     --state.open;
-  } else if (!state.has_room(END_WORDS)) {
+  } else if (!state.has_room(END_WORDS) && !(drain_own(state) && state.has_room(END_WORDS))) {
     state.overruns.fetch_add(1, std::memory_order_relaxed);
     return;
   }
@@ -271,7 +292,7 @@ inline std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   if (state == nullptr || state->of != session) {
     return drop(nullptr);
   }
-  if (C10_UNLIKELY(!state->may_start(END_WORDS))) {
+  if (C10_UNLIKELY(!make_room(*state, END_WORDS))) {
     return drop(state);
   }
   const NameSlot& name = find_name(*state, function.name(), static_cast<uint8_t>(function.scope()));
@@ -306,7 +327,7 @@ inline uint64_t push_annotation(const char* text, size_t size) {
   if (state == nullptr || state->of != session) {
     return 0;
   }
-  if (!state->may_start(0)) {
+  if (!make_room(*state, 0)) {
     state->overruns.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }

@@ -1,4 +1,4 @@
-// A thread's ring: its thread alone writes, the drain alone reads, neither waits for the other.
+// A thread's ring: its thread alone writes, the drain reads; the thread drains it itself where it is full.
 #pragma once
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ struct alignas(64) ThreadState {
   uint64_t next_annotation = 0;
   std::atomic<uint64_t> overruns{0};
   std::atomic<uint64_t> shapeless{0};
-  // ---- written by the drain
+  // ---- written by the drain, under the recorder's mutex
   alignas(64) std::atomic<uint64_t> tail{0};
   std::atomic<uint64_t> closed_afar{0};
   // ---- written once
