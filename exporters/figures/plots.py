@@ -108,8 +108,8 @@ def matrix(
         "x": [each if isinstance(each, float) else text(each) for each in across],
         "y": down,
         "z": [list(row) for row in values],
-        # Of one hue, from light to dark, so that it reads without colour too.
-        "colorscale": [[0, "#f2f6fa"], [0.5, SKY], [1, "#003a5c"]],
+        # Of one hue, from the page's own paper, light or dark, to the full colour: it reads without colour too.
+        "colorscale": [[0, "rgba(0,114,178,0.06)"], [1, "rgba(0,114,178,1)"]],
         "zmin": 0,
         "colorbar": {"title": {"text": text(scale.unit)}, "exponentformat": "none", "separatethousands": True},
         "hovertemplate": f"{place}: {hover('z', scale)}<extra></extra>",

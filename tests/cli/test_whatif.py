@@ -28,7 +28,7 @@ def step(tmp_path: Path) -> Path:
 
 
 def test_a_part_in_words(run: Run, step: Path) -> None:
-    done = run("whatif", step, "--scale", "both:part=0.5")
+    done = run("whatif", step, "--scale", "both:part=0.5", env={"COLUMNS": "200"})
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
         "The step would take 75.00 µs instead of 100.0 µs: saves 25.00 µs (25.0 %), by replay with both:part=0.5.\n"
@@ -73,15 +73,15 @@ def uneven(tmp_path: Path) -> Path:
 
 
 def test_a_mean_far_from_the_median_is_told(run: Run, uneven: Path) -> None:
-    lines = run("whatif", uneven, "--scale", "gemm=0.5").stdout.splitlines()
-    assert lines == [
-        "The mean step takes 150.0 µs; with gemm=0.5 just as long.",
-        "Replayed are 900.0 µs, from the first step's start to the end of the last one's work: 150.0 µs a step is the "
-        "mean of 6; the median step takes 100.0 µs.",
+    said = run("whatif", uneven, "--scale", "gemm=0.5", env={"COLUMNS": "60"}).stdout
+    assert max(map(len, said.splitlines())) <= 60
+    assert " ".join(said.split()) == (
+        "The mean step takes 150.0 µs; with gemm=0.5 just as long. Replayed are 900.0 µs, from the first step's start "
+        "to the end of the last one's work: 150.0 µs a step is the mean of 6; the median step takes 100.0 µs. "
         # The host waits for no kernel.
         "Kernels and copies take 30.00 µs a step less, of which the rest saves nothing: the host, or other work, then "
-        "decides how long it takes.",
-    ]
+        "decides how long it takes."
+    )
     found = json.loads(run("whatif", uneven, "--scale", "gemm=0.5", "--format", "json").stdout)
     assert (found["saving_ns"], found["device_removed_ns"]) == (0, 180_000)
     longer = json.loads(run("whatif", uneven, "--scale", "gemm=2", "--format", "json").stdout)

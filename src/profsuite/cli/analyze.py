@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +33,6 @@ SECTIONS = (
     "verdict", "findings", "breakdown", "idle", "host", "steps", "compilation", "whatif", "ops", "kernels", "roofline",
     "attention", "sparse", "memory", "health",
 )  # fmt: skip
-PIPE_WIDTH = 100
 GRAVE = {"critical": ("critical",), "warning": ("critical", "warning")}
 """Severities that make --fail-on fail."""
 
@@ -138,7 +136,7 @@ def command(
     from profsuite.analyzers.report import analyze
     from profsuite.cli.app import FINDINGS, UNREADABLE, one_line
     from profsuite.cli.loading import examine_files, expand, load_one, tell_separate_runs
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
     from profsuite.exporters.ranks import Unreadable
     from profsuite.trace.memory_timeline import memory_kind
 
@@ -179,7 +177,7 @@ def command(
     if reports:
         style: dict[str, Any] = {}
         if form == "text":
-            width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+            width = terminal_width()
             style = {"width": width, "color": wants_color(color) and output is None}
         if form in IN_WORDS:
             style["only"] = only

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from profsuite.analyzers.check.check import CheckReport
 
 FORMATS = ("text", "markdown", "json", "junit")
-PIPE_WIDTH = 100
-
 EXAMPLES = examples(
     "profsuite check trace.json.gz --save-baseline baseline.json",
     "profsuite check trace.json.gz --baseline baseline.json --github",
@@ -89,7 +86,7 @@ def command(
     from profsuite.analyzers.check.budget import read_budgets
     from profsuite.analyzers.check.check import check, check_report
     from profsuite.cli.app import FINDINGS
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
 
     if baseline is None and budget is None and save_baseline is None:
         raise click.UsageError("nothing to check against: give --baseline, --budget or --save-baseline")
@@ -102,7 +99,7 @@ def command(
     if save_baseline is not None:
         write(write_baselines(tuple(current)), save_baseline)
     if baseline is not None or budget is not None:
-        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+        width = terminal_width()
         write(render(report, form, width, wants_color(color) and output is None), output)
         if github:
             summarize(render(report, "markdown", width, False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "markdown", "html", "csv")
 SORTS = ("change", "increase", "decrease", "host")
-PIPE_WIDTH = 100
-
 EXAMPLES = examples(
     "profsuite diff before.json.gz after.json.gz",
     "profsuite diff runs/base runs/new --top 20 --sort increase",
@@ -75,7 +72,7 @@ def command(
     from profsuite.analyzers.diff.ranks import ranks_diff
     from profsuite.analyzers.diff.report import diff
     from profsuite.cli.app import UNREADABLE
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
 
     matched, unmatched = pair_ranks(before, after, ranks)
     options["redactor"] = redactor
@@ -92,7 +89,7 @@ def command(
 
         unmatched = [redact_struct(each, redactor) for each in unmatched]
     whole = reports[0] if len(matched) == 1 and not unmatched else ranks_diff(reports, unmatched)
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    width = terminal_width()
     write(render(whole, form, full, width, wants_color(color) and output is None), output)
     if unreadable:
         raise click.exceptions.Exit(UNREADABLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import click
@@ -12,8 +11,6 @@ from profsuite.cli.redaction import redaction_options
 
 if TYPE_CHECKING:
     from profsuite.trace.redaction.redactor import Redactor
-
-PIPE_WIDTH = 100
 
 EXAMPLES = examples(
     "profsuite hang /tmp/nccl_trace_rank_*",
@@ -39,7 +36,7 @@ def command(paths: tuple[str, ...], form: str, color: bool | None, redactor: Red
     import msgspec
 
     from profsuite.analyzers.hang import hang
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
     from profsuite.errors import SelectionError
     from profsuite.exporters.text import render_sections
     from profsuite.trace.readers.flight import find_dumps, read_flight
@@ -61,6 +58,6 @@ def command(paths: tuple[str, ...], form: str, color: bool | None, redactor: Red
         return
     from profsuite.exporters.hang import hang_sections, hang_title
 
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    width = terminal_width()
     sections = tuple(hang_sections(report))
     write(render_sections(hang_title(report), report.verdict, sections, width=width, color=wants_color(color)), None)

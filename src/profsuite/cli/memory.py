@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from profsuite.trace.redaction.redactor import Redactor
 
 FORMATS = ("text", "json", "html", "markdown", "csv")
-PIPE_WIDTH = 100
-
 EXAMPLES = examples(
     "profsuite memory trace.json.gz",
     "profsuite memory snapshot.pickle --device 0 --top 20",
@@ -163,10 +160,10 @@ def snapshots_in(path: str) -> list[str]:
 
 def show(report: MemoryReport, form: str, output: str | None, color: bool | None) -> None:
     """Write the report to stdout or a file."""
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
     from profsuite.exporters.memory import render
 
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    width = terminal_width()
     write(render(report, form, width=width, color=wants_color(color) and output is None), output)
 
 

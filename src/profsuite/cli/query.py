@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +93,7 @@ def register(connection: Any, trace: Trace, sql: str) -> None:
 
 def as_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Rows as a plain table that fits the terminal; names are made safe to print."""
+    from profsuite.cli.result import terminal_width
     from profsuite.exporters.columns import lines
     from profsuite.exporters.document import Column, Name, Table
 
@@ -103,7 +103,7 @@ def as_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         tuple(_shown(value) if number else Name(_shown(value)) for value, number in zip(row, numeric, strict=True))
         for row in rows
     )
-    width = shutil.get_terminal_size((160, 24)).columns
+    width = terminal_width(pipe=160)
     return "\n".join(lines(Table("", headings, cells), width)) + "\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import click
 
 from profsuite.cli.app import UNREADABLE, Failure, one_line
@@ -21,3 +23,8 @@ def write(text: str, output: str | None) -> None:
 
     num_bytes = len(text.encode("utf-8", "replace"))
     click.echo(f"wrote {one_line(output)} ({size(num_bytes)})", err=True)
+
+
+def terminal_width(pipe: int = 100) -> int:
+    """Columns of the terminal that the result goes to; ``pipe`` where it goes to none that says."""
+    return shutil.get_terminal_size((pipe, 24)).columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +13,6 @@ from profsuite.cli.redaction import redaction_options
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
     from profsuite.analyzers.whatif.edits import Edit
-
-PIPE_WIDTH = 100
 
 EXAMPLES = examples(
     "profsuite whatif trace.json.gz",
@@ -89,7 +87,7 @@ def command(
     from profsuite.analyzers.whatif.edits import Edit
     from profsuite.analyzers.whatif.replay import replay
     from profsuite.cli.loading import load_one, only
-    from profsuite.cli.result import write
+    from profsuite.cli.result import terminal_width, write
     from profsuite.errors import SelectionError
     from profsuite.exporters.sections.whatif import answer
 
@@ -122,7 +120,9 @@ def command(
         if form == "text":
             # Without the recording's cost a step is not what was recorded, so its median does not compare.
             median = None if edit.bare_step_ns is not None else analysis.steps.median_ns
-            write("\n".join(answer(result, result.name, median)) + "\n", None)
+            sentences = answer(result, result.name, median)
+            lines = (textwrap.fill(each, terminal_width(), break_on_hyphens=False) for each in sentences)
+            write("\n".join(lines) + "\n", None)
             return
     write(msgspec.json.format(msgspec.json.encode(result), indent=1).decode() + "\n", None)
 
@@ -139,8 +139,8 @@ def describe(edit: Edit) -> str:
 def overview(analysis: Analysis, color: bool) -> str:
     """The critical path and the scenarios, as ``analyze`` shows them."""
     from profsuite.analyzers.report import report_of
+    from profsuite.cli.result import terminal_width
     from profsuite.exporters import text
 
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     report = report_of(analysis, only=["whatif", "steps"])
-    return text.render(report, width=width, color=color, only=["whatif"])
+    return text.render(report, width=terminal_width(), color=color, only=["whatif"])
