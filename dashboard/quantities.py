@@ -56,6 +56,12 @@ def unit_of(counter: str, name: str) -> tuple[str, str | None]:
     return name, None
 
 
+def unit_text(counter: str, name: str) -> str:
+    """The unit of a series' values as it is written after them, empty where it has none or none is known."""
+    _, key = unit_of(counter, name)
+    return "" if key is None else UNITS[key]
+
+
 def charts(series: Sequence[Measured], units_known: bool = True) -> list[Chart]:
     """A figure for each counter and unit, and for those of its series that are within a factor of ``APART``.
 

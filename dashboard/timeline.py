@@ -11,6 +11,7 @@ import numpy as np
 from profsuite.analyzers.places import thread_label
 from profsuite.dashboard.busy import device_busy, host_busy
 from profsuite.dashboard.kinds import KINDS, OVERHEAD
+from profsuite.dashboard.quantities import unit_text
 from profsuite.trace.classes import Role
 from profsuite.trace.intervals import merge_by_group
 
@@ -72,7 +73,11 @@ def tracks(session: Session) -> dict[str, Any]:
         ],
         "overview": _overview(trace, pyramid),
         "counters": [
-            {"counter": number, "label": f"{series.counter}: {series.name}"}
+            {
+                "counter": number,
+                "label": f"{series.counter}: {series.name}",
+                "unit": unit_text(series.counter, series.name),
+            }
             for number, series in enumerate(session.series)
         ],
     }

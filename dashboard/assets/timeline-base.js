@@ -40,11 +40,9 @@
   };
   const decimals = step => Math.min(Math.max(Math.ceil(-Math.log10(step) - 1e-9), 0), 9);
 
-  /* What a counter counts, by the end of its name: bytes, and what collector's channels sample. */
-  const UNITS = [[/bytes_per_s$/i, "B/s"], [/bytes$/i, "B"], [/_pct$/, "%"], [/_w$/, "W"], [/_mhz$/, "MHz"], [/_c$/, "°C"],
-    [/_ns$/, "ns"], [/_us$/, "µs"], [/_ms$/, "ms"], [/_s$/, "s"]];
-  const quantity = (value, name) => {
-    const unit = (UNITS.find(([end]) => end.test(name)) || [null, ""])[1], size = Math.abs(value);
+  /* A counter's value; `unit` is the server's, "" where it has none. */
+  const quantity = (value, unit) => {
+    const size = Math.abs(value);
     const scaled = unit === "" || unit[0] === "B";
     const [prefix, scale] = (scaled && [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]].find(([, most]) => size >= most)) || ["", 1];
     return `${+(value / scale).toPrecision(4)} ${prefix}${unit}`.trim();

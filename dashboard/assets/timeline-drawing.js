@@ -152,7 +152,7 @@
         c.fillRect(x, y(data.max[i]), Math.max(1, next - x), row.y + row.height - y(data.max[i]));
       });
       c.fillStyle = theme.quiet;
-      c.fillText(quantity(most, row.counter.label), LABEL + 4, row.y + 8);
+      c.fillText(quantity(most, row.counter.unit), LABEL + 4, row.y + 8);
     }
 
     paintArrows(c, theme) {

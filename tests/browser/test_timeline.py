@@ -387,20 +387,12 @@ def test_steps_are_named_above_the_tracks(spied):
     assert y < page.evaluate("window.tops")
 
 
-@pytest.mark.parametrize(
-    ("value", "name", "words"),
-    [
-        (20_758_900_000, "host memory: rss_bytes", "20.76 GB"),
-        (0, "network I/O: sent_bytes_per_s", "0 B/s"),
-        (1_500, "disk: read_bytes_per_s", "1.5 kB/s"),
-        (12.5, "CPU: process_pct", "12.5 %"),
-        (1_980, "GPU 0 clocks: sm_mhz", "1980 MHz"),
-        (2_500_000, "queue: depth", "2.5 M"),
-    ],
-)
-def test_counters_have_units(open_timeline, value, name, words):
+def test_counters_have_units(open_timeline):
     page = open_timeline()
-    assert page.evaluate(f"window.profsuiteTimeline.quantity({value}, {json.dumps(name)})") == words
+    written = [(20_758_900_000, "B", "20.76 GB"), (0, "B/s", "0 B/s"), (1_500, "B/s", "1.5 kB/s"), (12.5, "%", "12.5 %"),
+               (1_980, "MHz", "1980 MHz"), (2_500_000, "", "2.5 M")]  # fmt: skip
+    for value, unit, words in written:
+        assert page.evaluate(f"window.profsuiteTimeline.quantity({value}, {json.dumps(unit)})") == words
 
 
 def test_a_counter_of_zeros_says_zero(spied):

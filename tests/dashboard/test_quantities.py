@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profsuite.dashboard.quantities import Measured, charts, unit_of
+from profsuite.dashboard.quantities import Measured, charts, unit_of, unit_text
 
 HOST = (
     ("CPU", "process_pct", 104.0),
@@ -99,3 +99,9 @@ def test_a_title_names_a_few():
 def test_series_that_hide_each_others_change_are_apart(largest, groups):
     found = charts([Measured("a", f"{n}_x", value) for n, value in enumerate(largest)])
     assert [chart.members for chart in found] == groups
+
+
+def test_the_unit_after_a_value() -> None:
+    assert [unit_text("host", name) for name in ("rss_bytes", "read_bytes_per_s", "cpu_pct", "any", "retry_count")] == [
+        "B", "B/s", "%", "", "",
+    ]  # fmt: skip

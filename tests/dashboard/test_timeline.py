@@ -39,7 +39,7 @@ def test_tracks(session):
     assert found["origin_ns"] == str(session.trace.array("slice", "ts").min())
     assert found["length_ns"] == 3_000_000
     assert found["steps"] == [{"number": n, "start_ns": 1_000_000 * n, "dur_ns": 1_000_000} for n in range(3)]
-    assert found["counters"] == [{"counter": 0, "label": "memory: bytes"}]
+    assert found["counters"] == [{"counter": 0, "label": "memory: bytes", "unit": "B"}]
     # The GPU works 1.2 of 3 ms; of each ms the host is in the op for 0.05 and in the wait for 0.4.
     assert np.mean(found["overview"]["device"]) == pytest.approx(0.4, abs=1e-3)
     assert np.mean(found["overview"]["host"]) == pytest.approx(0.45, abs=1e-3)
