@@ -389,8 +389,14 @@ def test_steps_are_named_above_the_tracks(spied):
 
 def test_counters_have_units(open_timeline):
     page = open_timeline()
-    written = [(20_758_900_000, "B", "20.76 GB"), (0, "B/s", "0 B/s"), (1_500, "B/s", "1.5 kB/s"), (12.5, "%", "12.5 %"),
-               (1_980, "MHz", "1980 MHz"), (2_500_000, "", "2.5 M")]  # fmt: skip
+    written = [
+        (20_758_900_000, "B", "20.76 GB"),
+        (0, "B/s", "0 B/s"),
+        (1_500, "B/s", "1.5 kB/s"),
+        (12.5, "%", "12.5 %"),
+        (1_980, "MHz", "1980 MHz"),
+        (2_500_000, "", "2.5 M"),
+    ]
     for value, unit, words in written:
         assert page.evaluate(f"window.profsuiteTimeline.quantity({value}, {json.dumps(unit)})") == words
 
