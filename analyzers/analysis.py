@@ -211,7 +211,7 @@ class Analysis:
         return None if outcome is None else max(0, outcome.saving_ns)
 
     def saving_ms_per_step(self, edit: Edit) -> float | None:
-        """What a replay under an edit saves, ms a step; null where the edit does not apply, or without ``num_steps``."""
+        """What a replay under an edit saves, ms a step; null without ``num_steps`` or where it does not apply."""
         saving = self.saving_ns(edit)
         steps = 0 if self.graph is None or not self.num_steps else len(self.graph.steps)
         return None if saving is None or not steps else saving / steps / 1e6
@@ -293,9 +293,13 @@ class Analysis:
     def num_steps(self) -> int:
         """By how many steps a time of the window is divided: those that were recorded whole.
 
-        0 where these make up less than two thirds of the window: most of such a time need not be theirs.
+        0 where these make up less than two thirds of the window (on the device, which may lag behind the host): much of
+        such a time need not be theirs.
         """
-        whole = sum(step.dur_ns for step in self.steps.steps if not step.excluded)
+        if self.device is None:
+            whole = sum(step.dur_ns for step in self.steps.steps if not step.excluded)
+        else:
+            whole = sum(step.shares.window_ns for step in self.device.steps if not step.truncated)
         return self.steps.num_used if 3 * whole >= 2 * self.window_ns else 0
 
     def per_step_ms(self, ns: int) -> float | None:

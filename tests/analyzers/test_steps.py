@@ -49,6 +49,14 @@ def test_a_time_per_step_needs_steps_that_make_up_two_thirds_of_the_window(job, 
     assert Analysis(job.trace()).per_step_ms(60_000) == expected
 
 
+def test_steps_that_a_device_lags_behind_fill_its_window(job):
+    """Two steps of 10 us on the host, each with a kernel of 100 us: 200 us of work are 100 us of each."""
+    for step in (0, 1):
+        job.step(step, 10 * step, 10).op("aten::mm", 10 * step + 1, 8).launch(10 * step + 2, 1, step + 1)
+        job.kernel(5 + 100 * step, 100, step + 1)
+    assert Analysis(job.trace()).per_step_ms(200_000) == 0.1
+
+
 def test_without_steps_the_note_says_how_to_mark_them(job):
     summary = steps(job.op("aten::mm", 0, 10).trace())
     assert (summary.count, summary.mean_ns, summary.steps) == (0, None, ())
