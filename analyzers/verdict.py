@@ -106,6 +106,11 @@ def _outside(analysis: Analysis) -> str:
     """A sentence on how much of the recording lies outside of the device's window, where that is much."""
     if analysis.device is None or analysis.too_little or analysis.window_ns >= MOST * analysis.recording_ns:
         return ""
+    if analysis.main is not None and (free := analysis.work[analysis.main].free) is not None:
+        return (
+            f" For the first {ms(free - analysis.start_ns)} of the {whole(analysis)}'s {ms(analysis.recording_ns)} the "
+            "GPU still did what was launched before: that is not judged here."
+        )
     return (
         f" The GPU window, from the first kernel or copy to the last, is {ms(analysis.window_ns)} of the "
         f"{whole(analysis)}'s {ms(analysis.recording_ns)}: the rest is not judged here."

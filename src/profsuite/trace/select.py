@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,16 @@ import pyarrow.compute as pc
 
 from profsuite.errors import SelectionError
 from profsuite.trace.model import Trace
-from profsuite.trace.schema import TABLES
+from profsuite.trace.schema import BY_NAME, TABLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Range = tuple[int | None, int | None]
 """From, included, to, excluded; None is open."""
+
+KEY: Final = "profsuiteSelection"
+"""The file's key with what a selection of steps says of what it left out; see ``busy_until``."""
 
 
 def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
@@ -41,7 +45,52 @@ def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
     ts, end = trace.array("step", "ts")[wanted], (trace.array("step", "ts") + trace.array("step", "dur"))[wanted]
     chosen = numbers[wanted]
     text = f"step {chosen[0]}" if len(chosen) == 1 else f"steps {chosen.min()} to {chosen.max()}"
-    return _subset(trace, keep, int(ts.min()), int(end.max()), note or text)
+    start = int(ts.min())
+    part = _subset(trace, keep, start, int(end.max()), note or text)
+    busy = _busy_until(trace, keep, start)
+    for device, earlier in busy_until(trace).items():
+        busy[device] = max(busy.get(device, earlier), earlier)
+    return _with_fact(part, {"busy_until": {"" if device is None else str(device): at for device, at in busy.items()}})
+
+
+def busy_until(trace: Trace) -> dict[int | None, int]:
+    """When each device had done what was launched before the selected steps, ns on the file's clock.
+
+    Devices that had done it by the start of the steps do not appear, and none in a trace that is no selection of steps.
+    """
+    fact = trace.metadata(KEY)
+    known = fact.get("busy_until") if isinstance(fact, dict) else None
+    found: dict[int | None, int] = {}
+    for device, at in known.items() if isinstance(known, dict) else ():
+        if type(at) is int and abs(at) < 2**62 and (not device or (device.isascii() and device.isdigit())):
+            found[int(device[:9]) if device else None] = at
+    return found
+
+
+def _busy_until(trace: Trace, keep: NDArray[np.bool_], start: int) -> dict[int | None, int]:
+    """By device, when the work that is not kept and was launched before ``start`` was done, where that is later."""
+    begun, end = trace.array("slice", "ts"), trace.end
+    found: dict[int | None, int] = {}
+    for table in ("kernel", "memcpy"):
+        rows, launch = trace.array(table, "slice_id"), trace.array(table, "launch_id")
+        device = trace.array(table, "device")
+        begin = np.where(launch >= 0, begun[launch], begun[rows]) if len(rows) else begun[:0]
+        before = np.flatnonzero(~keep[rows] & (begin < start) & (end[rows] > start))
+        for value in np.unique(device[before]).tolist():
+            key, last = (value if value >= 0 else None), int(end[rows[before[device[before] == value]]].max())
+            found[key] = max(found.get(key, last), last)
+    return found
+
+
+def _with_fact(trace: Trace, fact: dict[str, Any]) -> Trace:
+    """The trace with a fact under ``KEY``, in place of the one that it may have."""
+    table = trace.table("metadata")
+    kept = [not (row["scope"] == "file" and row["key"] == KEY) for row in table.select(["scope", "key"]).to_pylist()]
+    row = {"scope": "file", "track_id": None, "key": KEY, "value": json.dumps(fact)}
+    schema = BY_NAME["metadata"].arrow_schema()
+    added = pa.table({name: pa.array([row[name]], schema.field(name).type) for name in schema.names}, schema=schema)
+    tables = {**trace.tables, "metadata": pa.concat_tables([table.filter(pa.array(kept, pa.bool_())), added])}
+    return Trace(tables, trace.info)
 
 
 def select_time(trace: Trace, time: Range) -> Trace:
