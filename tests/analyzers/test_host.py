@@ -99,6 +99,13 @@ def test_the_thread_with_the_steps_is_the_main_one(job):
     assert [step.number for step in result.threads[0].steps] == [1]
 
 
+@pytest.mark.parametrize(("own", "main"), [(2, "main thread"), (1, "thread 101")])
+def test_without_steps_the_first_thread_of_the_process_with_a_third_of_the_most_launches(job, own, main):
+    for i in range(own + 6):
+        job.launch(10 * i, 5, i + 1, tid=100 if i < own else 101).kernel(10 * i + 6, 2, i + 1)
+    assert host(job.trace()).threads[0].thread == main  # six launches on the other one
+
+
 def test_threads_share_one_window_and_the_launching_one_comes_first(job):
     job.op("aten::long", 0, 100, tid=1).op("aten::mm", 20, 30, tid=2).launch(25, 5, 1, tid=2).kernel(40, 5, 1)
     result = host(job.trace())
