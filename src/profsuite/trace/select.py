@@ -21,7 +21,7 @@ Range = tuple[int | None, int | None]
 """From, included, to, excluded; None is open."""
 
 KEY: Final = "profsuiteSelection"
-"""The file's key with what a selection of steps says of what it left out; see ``busy_until``."""
+"""The file's key with what a selection says of what it left out; see ``busy_until`` and ``selected_time``."""
 
 
 def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
@@ -50,7 +50,7 @@ def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
     busy = _busy_until(trace, keep, start)
     for device, earlier in busy_until(trace).items():
         busy[device] = max(busy.get(device, earlier), earlier)
-    return _with_fact(part, {"busy_until": {"" if device is None else str(device): at for device, at in busy.items()}})
+    return _with_fact(part, "busy_until", {"" if device is None else str(device): at for device, at in busy.items()})
 
 
 def busy_until(trace: Trace) -> dict[int | None, int]:
@@ -58,13 +58,25 @@ def busy_until(trace: Trace) -> dict[int | None, int]:
 
     Devices that had done it by the start of the steps do not appear, and none in a trace that is no selection of steps.
     """
-    fact = trace.metadata(KEY)
-    known = fact.get("busy_until") if isinstance(fact, dict) else None
+    known = _facts(trace).get("busy_until")
     found: dict[int | None, int] = {}
     for device, at in known.items() if isinstance(known, dict) else ():
         if type(at) is int and abs(at) < 2**62 and (not device or (device.isascii() and device.isdigit())):
             found[int(device[:9]) if device else None] = at
     return found
+
+
+def selected_time(trace: Trace) -> tuple[int, int] | None:
+    """From when to when (excluded) a trace was cut out of a longer one, ns on the file's clock; null if it was not."""
+    known = _facts(trace).get("time_ns")
+    if not isinstance(known, list) or len(known) != 2 or not all(type(t) is int and abs(t) <= 2**62 for t in known):
+        return None
+    return (known[0], known[1]) if known[0] < known[1] else None
+
+
+def _facts(trace: Trace) -> dict[str, Any]:
+    facts = trace.metadata(KEY)
+    return facts if isinstance(facts, dict) else {}
 
 
 def _busy_until(trace: Trace, keep: NDArray[np.bool_], start: int) -> dict[int | None, int]:
@@ -82,11 +94,11 @@ def _busy_until(trace: Trace, keep: NDArray[np.bool_], start: int) -> dict[int |
     return found
 
 
-def _with_fact(trace: Trace, fact: dict[str, Any]) -> Trace:
-    """The trace with a fact under ``KEY``, in place of the one that it may have."""
+def _with_fact(trace: Trace, name: str, fact: Any) -> Trace:
+    """The trace with a fact of this name under ``KEY``, in place of the one that it may have."""
     table = trace.table("metadata")
     kept = [not (row["scope"] == "file" and row["key"] == KEY) for row in table.select(["scope", "key"]).to_pylist()]
-    row = {"scope": "file", "track_id": None, "key": KEY, "value": json.dumps(fact)}
+    row = {"scope": "file", "track_id": None, "key": KEY, "value": json.dumps(_facts(trace) | {name: fact})}
     schema = BY_NAME["metadata"].arrow_schema()
     added = pa.table({name: pa.array([row[name]], schema.field(name).type) for name in schema.names}, schema=schema)
     tables = {**trace.tables, "metadata": pa.concat_tables([table.filter(pa.array(kept, pa.bool_())), added])}
@@ -115,7 +127,15 @@ def cut(trace: Trace, start: int, stop: int, note: str) -> Trace:
     if not keep.any():
         length = (int(trace.end.max()) - int(ts.min())) / 1e6 if len(ts) else 0.0
         raise SelectionError(f"{trace.info.source}: nothing lies in that time; the trace is {length:,.3f} ms long")
-    return _subset(trace, keep, start, stop, note)
+    part = _subset(trace, keep, start, stop, note)
+    steps = part.table("step")
+    ts, end = part.array("step", "ts"), part.array("step", "ts") + part.array("step", "dur")
+    truncated = part.array("step", "truncated").astype(bool) | (ts < start) | (end > stop)
+    at = steps.schema.get_field_index("truncated")
+    steps = steps.set_column(at, BY_NAME["step"].arrow_schema().field(at), pa.array(truncated, pa.bool_()))
+    earlier = selected_time(trace) or (start, stop)
+    time = [max(start, earlier[0]), min(stop, earlier[1])]
+    return _with_fact(Trace({**part.tables, "step": steps}, part.info), "time_ns", time)
 
 
 def describe_range(steps: Range) -> str:
