@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import profsuite
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.breakdown import breakdown
 from profsuite.analyzers.host import host
 from profsuite.analyzers.idle import idle
 from profsuite.analyzers.recorded import between, overlaps, recorded
 from profsuite.analyzers.report import analyze, report_of
+from profsuite.analyzers.steps import steps
+from profsuite.trace.load import load
 from profsuite.trace.select import select_time, selected_time
 
 NEXT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -204,7 +207,7 @@ def test_times_are_divided_by_the_steps_that_were_recorded_whole(job, found, val
     assert analysis.graph.length_ns == 400 * US
 
 
-def test_of_a_selected_time_only_what_lies_in_it_counts(job):
+def test_of_a_selected_time_only_what_lies_in_it_counts(job, tmp_path_factory):
     """100 to 250 of three steps of 100 us: step 2 whole, step 3 cut, an op from 50 on counts for 50 us."""
     for i in range(3):
         job.step(i + 1, 100 * i, 100).launch(100 * i + 90, 5, i + 1).kernel(100 * i + 95, 20, i + 1)
@@ -217,5 +220,8 @@ def test_of_a_selected_time_only_what_lies_in_it_counts(job):
     assert ops["thread 2"] == 50_000
     report = report_of(analysis, only=("steps",))
     assert report.trace.duration_ns == 150_000
+    copy = tmp_path_factory.mktemp("copy") / "part.json"
+    profsuite.export(analysis.trace, copy)
+    assert steps(load(copy, cache=False)).steps == analysis.steps.steps
     again = select_time(select_time(job.trace(), (600_000, 750_000)), (None, 700_000))
     assert selected_time(again) == (100_000, 200_000)

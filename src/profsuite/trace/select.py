@@ -15,6 +15,8 @@ from profsuite.trace.model import Trace
 from profsuite.trace.schema import BY_NAME, TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 Range = tuple[int | None, int | None]
@@ -68,7 +70,20 @@ def busy_until(trace: Trace) -> dict[int | None, int]:
 
 def selected_time(trace: Trace) -> tuple[int, int] | None:
     """From when to when (excluded) a trace was cut out of a longer one, ns on the file's clock; null if it was not."""
-    known = _facts(trace).get("time_ns")
+    return _bounds(_facts(trace))
+
+
+def noted_time(header: Iterable[tuple[str, str]]) -> tuple[int, int] | None:
+    """``selected_time`` of a file with these top-level keys and their JSON text."""
+    text = next((value for key, value in header if key == KEY), "null")
+    try:
+        return _bounds(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bounds(facts: Any) -> tuple[int, int] | None:
+    known = facts.get("time_ns") if isinstance(facts, dict) else None
     if not isinstance(known, list) or len(known) != 2 or not all(type(t) is int and abs(t) <= 2**62 for t in known):
         return None
     return (known[0], known[1]) if known[0] < known[1] else None
