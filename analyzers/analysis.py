@@ -211,9 +211,9 @@ class Analysis:
         return None if outcome is None else max(0, outcome.saving_ns)
 
     def saving_ms_per_step(self, edit: Edit) -> float | None:
-        """What a replay under an edit saves, ms a step; null without steps, or where the edit does not apply."""
+        """What a replay under an edit saves, ms a step; null without ``num_steps`` or where it does not apply."""
         saving = self.saving_ns(edit)
-        steps = 0 if self.graph is None else len(self.graph.steps)
+        steps = 0 if self.graph is None or not self.num_steps else len(self.graph.steps)
         return None if saving is None or not steps else saving / steps / 1e6
 
     @cached_property
@@ -289,13 +289,21 @@ class Analysis:
         ends = self.timelines.windows[1]
         return int(ends[-1]) if len(ends) else None
 
-    @property
+    @cached_property
     def num_steps(self) -> int:
-        """By how many steps a time of the window is divided: those that were recorded whole."""
-        return self.steps.num_used
+        """By how many steps a time of the window is divided: those that were recorded whole.
+
+        0 where these make up less than two thirds of the window (on the device, which may lag behind the host): much of
+        such a time need not be theirs.
+        """
+        if self.device is None:
+            whole = sum(step.dur_ns for step in self.steps.steps if not step.excluded)
+        else:
+            whole = sum(step.shares.window_ns for step in self.device.steps if not step.truncated)
+        return self.steps.num_used if 3 * whole >= 2 * self.window_ns else 0
 
     def per_step_ms(self, ns: int) -> float | None:
-        """A time of the window spread over its whole steps, ms; null without any."""
+        """A time of the window spread over its whole steps, ms; null without any (see ``num_steps``)."""
         return ns / 1e6 / self.num_steps if self.num_steps else None
 
     def samples(self, name: str, series: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -148,8 +148,10 @@ def step_windows(trace: Trace, work: DeviceWork) -> StepWindows:
     rank[rows] = np.arange(len(rows))
     has = step_of >= 0
     np.maximum.at(done, rank[step_of[has]], work.end[has])
-    finish = np.maximum.accumulate(np.maximum(host_end, done))
     begin = host_start.copy()
+    if work.free is not None and len(begin):
+        begin[0], done[0] = max(int(begin[0]), work.free), max(int(done[0]), work.free)
+    finish = np.maximum.accumulate(np.maximum(host_end, done))
     begin[1:] = np.maximum(host_start[1:], finish[:-1])
     return StepWindows(rows, begin, finish)
 

@@ -12,6 +12,7 @@ import numpy as np
 from profsuite.analyzers.recorded import between, recorded
 from profsuite.trace.classes import WORK_KINDS
 from profsuite.trace.intervals import covered
+from profsuite.trace.select import busy_until
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +33,9 @@ class DeviceWork:
     ``ids`` are rows of ``slice``, ``start`` and ``end`` ns on the file's clock, ``kind`` a code of ``WORK_KINDS``;
     ``launch_ids`` and ``op_ids`` are rows of ``slice``, -1 where unknown; ``streams`` is the stream or
     ``NO_STREAM``.  ``device`` is null where the file does not say.  ``span`` is the time of the selected steps, where
-    steps were selected: the device was theirs before the first piece of work and after the last one.  ``unrecorded`` is
-    the time between the windows of a recording with a schedule: null where there are no such windows.
+    steps were selected: the device was theirs before the first piece of work and after the last one.  ``free`` is when
+    it had done what was launched before them, if that was after their start: until then only their own work is theirs.
+    ``unrecorded`` is the time between the windows of a recording with a schedule: null where there are no such windows.
     """
 
     device: int | None
@@ -46,6 +48,7 @@ class DeviceWork:
     op_ids: NDArray[np.int64]
     span: tuple[int, int] | None = None
     unrecorded: IntervalSet | None = None
+    free: int | None = None
 
     @cached_property
     def last(self) -> NDArray[np.int64]:
@@ -57,25 +60,40 @@ class DeviceWork:
     @cached_property
     def gaps(self) -> NDArray[np.int64]:
         """The elements that end a gap: they start after everything before them in their window has ended."""
-        after, broken = self._after
-        return after[~broken]
+        after, begin, broken = self._after
+        return after[~broken & (self.start[after] > begin)]
+
+    @cached_property
+    def gap_start(self) -> NDArray[np.int64]:
+        """When each of ``gaps`` begins, ns on the file's clock."""
+        reached = self.end[self.last[self.gaps - 1]]
+        return reached if self.free is None else np.maximum(reached, self.free)
 
     @cached_property
     def breaks_ns(self) -> int:
-        """From the last work of a recorded window to the first of the next, summed: nobody knows what was there."""
-        after, broken = self._after
-        at = after[broken]
-        return int((self.start[at] - self.end[self.last[at - 1]]).sum())
+        """Time in the window that is none of its gaps, ns.
+
+        From the last work of a recorded window to the first of the next nobody knows what was there; what was launched
+        before the selected steps may run between the first pieces of their work.
+        """
+        after, begin, broken = self._after
+        until = np.where(broken, self.start[after], np.minimum(begin, self.start[after]))
+        done = int(self.end[self.last[-1]])
+        return int((until - self.end[self.last[after - 1]]).sum()) + max(
+            0, (done if self.free is None else self.free) - done
+        )
 
     @cached_property
-    def _after(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """What starts after all before has ended, and whether something between was not recorded."""
+    def _after(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """What starts after all before has ended, from when on the device was free, and whether that was recorded."""
         if len(self.end) < 2:
-            return np.zeros(0, np.int64), np.zeros(0, bool)
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)
         after = np.flatnonzero(self.start[1:] > self.end[self.last[:-1]]) + 1
+        reached = self.end[self.last[after - 1]]
+        begin = reached if self.free is None else np.maximum(reached, self.free)
         if self.unrecorded is None:
-            return after, np.zeros(len(after), bool)
-        return after, covered(self.end[self.last[after - 1]], self.start[after], self.unrecorded) > 0
+            return after, begin, np.zeros(len(after), bool)
+        return after, begin, covered(reached, self.start[after], self.unrecorded) > 0
 
     @property
     def window(self) -> tuple[int, int]:
@@ -105,7 +123,7 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
         parts["kind"].append(kinds)
     column = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     start, end = trace.array("slice", "ts"), trace.end
-    steps = _selected_steps(trace)
+    steps, busy = _selected_steps(trace), busy_until(trace)
     windows = recorded(trace)
     unrecorded = None if windows is None else between(windows)
     work = []
@@ -115,7 +133,9 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
         rows_of = rows_of[np.argsort(start[column["id"][rows_of]], kind="stable")]
         ids = column["id"][rows_of]
         ends = int(end[ids].max())
-        span = (min(steps[0], int(start[ids[0]])), max(steps[1], ends)) if steps else None
+        free = busy.get(device if device >= 0 else None) if steps else None
+        begin = steps[0] if steps and free is None else free
+        span = (min(begin, int(start[ids[0]])), max(steps[1], ends, begin)) if steps and begin is not None else None
         work.append(
             DeviceWork(
                 device=device if device >= 0 else None,
@@ -128,6 +148,7 @@ def device_work(trace: Trace) -> tuple[DeviceWork, ...]:
                 op_ids=column["op"][rows_of],
                 span=span,
                 unrecorded=unrecorded,
+                free=free,
             )
         )
     return tuple(work)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from profsuite.analyzers.base import Ns
 from profsuite.analyzers.host_calls import CLASSES
 from profsuite.analyzers.host_timeline import HostTimelines, Timeline, host_timelines
-from profsuite.analyzers.places import thread_label
+from profsuite.analyzers.places import is_first_thread, thread_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class ThreadBreakdown(Struct, frozen=True, kw_only=True):
 
 
 class HostBreakdown(Struct, frozen=True, kw_only=True):
-    """All host threads, the main one first: the one with the steps, else with most launches, else most time.
+    """All host threads, the main one first: see ``main_first``; of threads that launch nothing the one with most time.
 
     The window runs from the first host slice's start to the last one's end; null in a trace without host slices.
     Of a recording with a schedule, only what it recorded: ``start_ns`` is the first window's, ``window_ns`` their sum.
@@ -83,15 +83,8 @@ def host(trace: Trace, timelines: HostTimelines | None = None) -> HostBreakdown:
     if not lines:
         return HostBreakdown(start_ns=None, window_ns=None, threads=())
     windows = timelines.windows
-    launches, steps = num_launches(trace), num_steps(trace)
-    lines.sort(
-        key=lambda line: (
-            -steps[line.track_id],
-            -launches[line.track_id],
-            int(line.time[0]) - int(line.time[-1]),
-            line.track_id,
-        )
-    )
+    launches, first = num_launches(trace), main_first(trace)
+    lines.sort(key=lambda line: (*first[line.track_id], int(line.time[0]) - int(line.time[-1]), line.track_id))
     threads = tuple(
         ThreadBreakdown(
             track_id=line.track_id,
@@ -112,6 +105,19 @@ def num_launches(trace: Trace) -> NDArray[np.int64]:
     called = np.zeros(trace.num_rows("slice"), bool)
     called[launch[launch >= 0]] = True
     return np.bincount(trace.array("slice", "track_id")[called], minlength=trace.num_rows("track"))
+
+
+def main_first(trace: Trace) -> list[tuple[int, int, int]]:
+    """A key for each track by which the main one comes first: by steps, being the process's first thread, launches.
+
+    A backward thread may launch more than the thread whose passes it runs, so the process's first one needs only a
+    third of the most.
+    """
+    launches, steps = num_launches(trace), num_steps(trace)
+    most = int(launches.max()) if len(launches) else 0
+    first = np.array([is_first_thread(track) for track in trace.tracks.to_pylist()], bool)
+    leads = first & (launches > 0) & (3 * launches >= most)
+    return list(zip((-steps).tolist(), (-leads.astype(np.int64)).tolist(), (-launches).tolist(), strict=True))
 
 
 def num_steps(trace: Trace) -> NDArray[np.int64]:

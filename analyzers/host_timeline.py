@@ -10,6 +10,7 @@ import numpy as np
 
 from profsuite.analyzers.host_calls import CLASSES, INPUT, UNRECORDED, host_classes
 from profsuite.analyzers.recorded import overlaps, recorded
+from profsuite.trace.health import crossing
 from profsuite.trace.intervals import clip
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ class HostTimelines:
 def host_timelines(trace: Trace) -> HostTimelines:
     """Sweep every host thread once.
 
-    The innermost slice decides, except that inside ``input``, ``compile`` and ``gc`` everything belongs to them:
-    with no workers the loader runs ops on the main thread, and those are what the input costs.  Slices outside of what
-    was recorded are left out, others cut to it.
+    The innermost slice decides (of slices that overlap without nesting the one that began last), except that inside
+    ``input``, ``compile`` and ``gc`` all belongs to them: with no workers the loader runs ops on the main thread,
+    and those are what the input costs.  Slices outside of what was recorded are left out, others cut to it.
     """
     classes = host_classes(trace)
     start, end, track = trace.array("slice", "ts"), trace.end, trace.array("slice", "track_id")
@@ -113,10 +114,13 @@ def host_timelines(trace: Trace) -> HostTimelines:
     on_host = classes != UNRECORDED
     counts = np.bincount(track[on_host], minlength=trace.num_rows("track"))
 
-    # A slice of its parent's class, inside it, changes nothing: most Python frames and most nested ops.
+    # A slice of its parent's class, inside it, changes nothing (most Python frames and most nested ops), unless it
+    # begins while another one runs inside of the same parent.
     inside = parent >= 0
     up = np.where(inside, parent, 0)
     same = inside & (classes[up] == classes) & (end <= end[up])
+    if "out_of_order" in trace.words("health", "kind"):
+        same[crossing(trace)] = False
     kept = np.flatnonzero(on_host & ~same & (end > start))
     kept = kept[np.argsort(track[kept], kind="stable")]
     bounds = np.searchsorted(track[kept], np.arange(len(counts) + 1))
@@ -139,28 +143,16 @@ def _sweep(
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     rows = rows[np.argsort(depth[rows], kind="stable")]
     rows = rows[np.argsort(start[rows], kind="stable")]
-    # After a slice's end its innermost ancestor that still runs goes on.
-    after = parent[rows].astype(np.int64)
-    over = np.flatnonzero(after >= 0)
+    time = np.sort(np.concatenate([start[rows], end[rows]]), kind="stable")  # two runs that are nearly sorted
+    time = time[np.append(True, time[1:] != time[:-1])]
+    # The slice that began last, or the nearest one around it that still runs: all between these two have ended, as
+    # they end before it does (see nesting).
+    label = rows[np.searchsorted(start[rows], time, "right") - 1]
+    over = np.flatnonzero(end[label] <= time)
     while len(over):
-        over = over[end[after[over]] <= end[rows[over]]]
-        after[over] = parent[after[over]]
-        over = over[after[over] >= 0]
-    # A stable sort of ends then starts: at one moment starts come last, the deepest start very last.
-    time = np.concatenate([end[rows], start[rows]])
-    label = np.concatenate([after, rows])
-    order = np.argsort(time, kind="stable")
-    time, label = time[order], label[order]
-    opened = np.concatenate([np.full(len(rows), -1), np.ones(len(rows), np.int64)])[order].cumsum()
-    final = np.append(time[1:] != time[:-1], True)
-    time, label, opened = time[final], label[final], opened[final]
-    # Slices that overlap without nesting: the one that runs longest goes on.
-    lost = np.flatnonzero((label < 0) & (opened > 0))
-    if len(lost):
-        running = np.maximum.accumulate(end[rows])
-        longest = np.maximum.accumulate(np.where(end[rows] == running, np.arange(len(rows)), 0))
-        before = np.searchsorted(start[rows], time[lost], "right") - 1
-        label[lost] = rows[longest[before]]
+        label[over] = parent[label[over]]
+        over = over[label[over] >= 0]
+        over = over[end[label[over]] <= time[over]]
     code = np.where(label >= 0, classes[np.maximum(label, 0)], UNRECORDED)[:-1].astype(np.int8)
     for claim in range(INPUT, len(CLASSES)):
         claimed = rows[classes[rows] == claim]

@@ -237,12 +237,13 @@ def _bounds(work: DeviceWork) -> tuple[NDArray[np.int64], ...]:
     """
     after = work.gaps
     before = work.last[after - 1]
-    follows, start, end = after, work.end[before], work.start[after]
+    follows, start, end = after, work.gap_start, work.start[after]
     first, last = work.window
     done = int(work.end[work.last[-1]])
     if first < work.start[0]:
         follows, after, before = np.append(0, follows), np.append(0, after), np.append(0, before)
         start, end = np.append(first, start), np.append(work.start[0], end)
+    done = done if work.free is None else max(done, work.free)
     if last > done:
         final = int(work.last[-1])
         follows, after, before = np.append(follows, -1), np.append(after, final), np.append(before, final)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from profsuite.trace.model import Trace
 
@@ -24,14 +24,21 @@ _UNNAMED = re.compile(r"thread \d+(?: \(.*\))?", re.DOTALL)
 def thread_label(trace: Trace, track_id: int) -> str:
     """What to call a thread: its name if the file gives one of its own, else its role, else ``thread <tid>``.
 
-    A process's first thread has the process's number on Linux, and is the main one.  ``thread <tid> (<command>)``, as
-    Kineto writes it, names the process's command rather than the thread.
+    A process's first thread has the process's number on Linux, and is the main one; a number of 0 stands for a thread
+    that the recorder did not know.  ``thread <tid> (<command>)``, as Kineto writes it, names the process's command
+    rather than the thread.
     """
     row = trace.tracks.slice(track_id, 1).to_pylist()[0]
     name, tid = row["thread_name"], row["tid"]
-    if row["kind"] == "host" and tid == row["pid"] and tid.isdecimal() and (not name or _UNNAMED.fullmatch(name)):
+    if is_first_thread(row) and (not name or _UNNAMED.fullmatch(name)):
         return MAIN_THREAD
     return str(name) if name else f"thread {tid}"
+
+
+def is_first_thread(track: Mapping[str, Any]) -> bool:
+    """Whether a row of ``track`` is the first thread of its process, by its number."""
+    tid = track["tid"]
+    return bool(track["kind"] == "host" and tid == track["pid"] and tid.isdecimal() and tid.strip("0"))
 
 
 def is_user_frame(name: str) -> bool:

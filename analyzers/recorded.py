@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from profsuite.trace.intervals import complement, merge
+from profsuite.trace.intervals import clip, complement, merge
+from profsuite.trace.select import selected_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,21 +28,33 @@ _BOUND: Final = 2**62
 def recorded(trace: Trace) -> IntervalSet | None:
     """When ops and device work were recorded, ns on the file's clock; null where that is the whole file.
 
-    By what the collector noted (``recorded_ns``, since the epoch); of a recording with a schedule that lacks it, the
-    steps that follow each other.  A note that makes no sense counts as absent, and so does one that covers no step and
-    no part of the file.
+    Of a selected time that time alone: slices that stick out of it are in the trace as a whole.  Else by what the
+    collector noted (``recorded_ns``, since the epoch); of a recording with a schedule that lacks it, the steps that
+    follow each other.  A note that makes no sense counts as absent, and so does one that covers no step and no part of
+    the file.
     """
-    facts = trace.metadata(KEY)
-    if not isinstance(facts, dict) or not trace.num_rows("slice"):
+    if not trace.num_rows("slice"):
         return None
-    windows = _noted(facts.get("recorded_ns"), trace.info.base_time_ns or 0)
-    if windows is None and _scheduled(facts.get("settings")):
-        windows = _runs_of_steps(trace)
+    windows, chosen = _windows(trace), selected_time(trace)
+    if chosen is not None:
+        whole = np.array(chosen[:1], np.int64), np.array(chosen[1:], np.int64)
+        windows = whole if windows is None else clip(windows, *chosen)
     if windows is None or not len(windows[0]):
         return None
     start, end = trace.array("slice", "ts"), trace.end
     inside = overlaps(start, end, windows)
     return windows if inside.any() else None
+
+
+def _windows(trace: Trace) -> IntervalSet | None:
+    """The windows in which profsuite's engine ran, null where it was not profsuite, or has no windows."""
+    facts = trace.metadata(KEY)
+    if not isinstance(facts, dict):
+        return None
+    windows = _noted(facts.get("recorded_ns"), trace.info.base_time_ns or 0)
+    if windows is None and _scheduled(facts.get("settings")):
+        windows = _runs_of_steps(trace)
+    return windows
 
 
 def overlaps(start: NDArray[np.int64], end: NDArray[np.int64], windows: IntervalSet) -> NDArray[np.bool_]:

@@ -29,6 +29,7 @@ from profsuite.analyzers.steps import StepSummary
 from profsuite.analyzers.verdict import verdict
 from profsuite.analyzers.whatif.scenarios import Replays
 from profsuite.trace.model import Trace
+from profsuite.trace.select import selected_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -55,8 +56,9 @@ class DeviceFacts(Struct, frozen=True, kw_only=True):
 class TraceFacts(Struct, frozen=True, kw_only=True):
     """What was read: sizes, the time it spans, the devices.
 
-    ``duration_ns`` is from the first slice's start to the last one's end, host and device; null in a trace
-    without slices.  ``reader`` is ``c`` or ``python``; ``selection`` is what was loaded of the file, in words.
+    ``duration_ns`` is from the first slice's start to the last one's end, host and device, of a selected time within
+    it; null in a trace without slices.  ``reader`` is ``c`` or ``python``; ``selection`` is what was loaded of the
+    file, in words.
     """
 
     num_events: int
@@ -195,13 +197,19 @@ def trace_facts(trace: Trace) -> TraceFacts:
         num_events=info.num_events,
         num_slices=len(start),
         num_bytes=info.num_bytes,
-        duration_ns=int(trace.end.max()) - int(start.min()) if len(start) else None,
+        duration_ns=_duration(trace) if len(start) else None,
         reader=info.reader,
         world_size=info.world_size,
         backend=info.backend,
         devices=tuple(_device(row) for row in info.devices),
         selection=info.selection,
     )
+
+
+def _duration(trace: Trace) -> int:
+    begin, end = int(trace.array("slice", "ts").min()), int(trace.end.max())
+    chosen = selected_time(trace)
+    return end - begin if chosen is None else min(end, chosen[1]) - max(begin, chosen[0])
 
 
 def _device(row: dict[str, Any]) -> DeviceFacts:

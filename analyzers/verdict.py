@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from profsuite.analyzers.findings.cpu_only import is_cpu_only, op_matters, part_of_time
 from profsuite.analyzers.findings.exposed_memcpy import memcpy_remedy
+from profsuite.analyzers.findings.host_bound import cpu_recorded, lone_gap
 from profsuite.analyzers.findings.host_communication import HOST_COMMUNICATION_REMEDY
 from profsuite.analyzers.findings.input_bound import input_wait_ns, loads_without_workers
 from profsuite.analyzers.findings.kernel_bound import kernel_hint, leading_kernels
@@ -23,6 +24,7 @@ from profsuite.trace.classes import WORK_KINDS, Role, slice_roles
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
+    from profsuite.analyzers.idle import Cause
 
 BUSY, MOSTLY_BUSY = 0.9, 0.7
 """Shares of the window in compute from which the kernels are what to look at; or are, if no loss is large."""
@@ -82,7 +84,8 @@ def _replayed(analysis: Analysis, chosen: str, losses: dict[str, int]) -> str:
     saving = None if edit is None else analysis.saving_ns(edit)
     if saving is None or edit is None:
         return ""
-    text = f" By replay, {_WITHOUT[chosen]}, {_shorter(analysis, saving)}."
+    with_it = ", the time of that gap included" if chosen == "host" and lone_gap(analysis, "host") else ""
+    text = f" By replay, {_WITHOUT[chosen]}, {_shorter(analysis, saving)}{with_it}."
     other = max(losses, key=lambda key: losses[key])
     edit = _EDITS.get(other)
     less = None if edit is None or other == chosen else analysis.saving_ns(edit)
@@ -106,6 +109,11 @@ def _outside(analysis: Analysis) -> str:
     """A sentence on how much of the recording lies outside of the device's window, where that is much."""
     if analysis.device is None or analysis.too_little or analysis.window_ns >= MOST * analysis.recording_ns:
         return ""
+    if analysis.main is not None and (free := analysis.work[analysis.main].free) is not None:
+        return (
+            f" For the first {ms(free - analysis.start_ns)} of the {whole(analysis)}'s {ms(analysis.recording_ns)} the "
+            "GPU still did what was launched before: that is not judged here."
+        )
     return (
         f" The GPU window, from the first kernel or copy to the last, is {ms(analysis.window_ns)} of the "
         f"{whole(analysis)}'s {ms(analysis.recording_ns)}: the rest is not judged here."
@@ -223,7 +231,7 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
         return (
             f"The CPU is the bottleneck: {name} is busy {only}{busy} of its window, and for {lost} ({of}) its next "
             f"work had not been launched yet, {_slowest_part(analysis)}. "
-            f"{_lone_gap(analysis, cause, ns) or _LAUNCH_LESS}"
+            f"{_lone_gap(analysis, 'host') or _LAUNCH_LESS}"
         )
     said = {
         "compile": (
@@ -253,20 +261,17 @@ def _idle(analysis: Analysis, cause: str, ns: int) -> str:
             "Record the host side too (ProfilerActivity.CPU) to learn the cause.",
         ),
     }[cause]
-    todo = _lone_gap(analysis, cause, ns) or said[1]
+    todo = _lone_gap(analysis, cast("Cause", cause)) or said[1]
     return f"{_capital(name)} is busy {busy} of its window; for {lost} ({of}) {said[0]}. {todo}"
 
 
 _LAUNCH_LESS = "Launch less: CUDA graphs, torch.compile or a larger batch."
 
 
-def _lone_gap(analysis: Analysis, cause: str, ns: int) -> str | None:
+def _lone_gap(analysis: Analysis, cause: Cause) -> str | None:
     """A sentence on the one gap that makes most of the loss, where there is such a gap among several."""
-    assert analysis.main is not None
-    idle = analysis.idle[analysis.main]
-    gap = next((g for g in idle.top_gaps if g.cause == cause), None)
-    several = any(row.cause == cause and row.num_gaps > 1 for row in idle.causes)
-    if gap is None or not several or gap.dur_ns < ns / 2:
+    gap = lone_gap(analysis, cause)
+    if gap is None:
         return None
     before = gap.next_op or short_name(gap.next_name)
     return f"One gap alone, before {before}, lasts {ms(gap.dur_ns)}: if that is start-up, profile after warm-up."
@@ -276,7 +281,7 @@ def _slowest_part(analysis: Analysis) -> str:
     assert analysis.main is not None
     split = analysis.idle[analysis.main].host
     parts = {
-        "Python code between ops": split.python_ns,
+        "Python code between ops" if cpu_recorded(analysis) else "what the CPU did between calls": split.python_ns,
         "the dispatch of ops": split.op_ns,
         "launch calls and their latency": split.launch_ns,
     }

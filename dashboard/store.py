@@ -163,13 +163,13 @@ class Session:
 
     @cached_property
     def _main_track(self) -> int | None:
-        from profsuite.analyzers.host import num_launches, num_steps
+        from profsuite.analyzers.host import main_first
 
         kinds = self.trace.tracks.column("kind").to_pylist()
         hosts = [track for track, kind in enumerate(kinds) if kind == "host"]
-        steps, launches = num_steps(self.trace), num_launches(self.trace)
+        first = main_first(self.trace)
         sizes = np.bincount(self.trace.array("slice", "track_id"), minlength=len(kinds))
-        return max(hosts, key=lambda t: (steps[t], launches[t], sizes[t]), default=None)
+        return min(hosts, key=lambda t: (first[t], -sizes[t]), default=None)
 
     @cached_property
     def _pyramid(self) -> Pyramid:

@@ -18,11 +18,13 @@ from profsuite.analyzers.findings.wording import (
     time,
     whole,
 )
+from profsuite.analyzers.host_calls import OP
 from profsuite.analyzers.places import source_frame
+from profsuite.trace.classes import Role
 
 if TYPE_CHECKING:
     from profsuite.analyzers.analysis import Analysis
-    from profsuite.analyzers.idle import Gap
+    from profsuite.analyzers.idle import Cause, Gap
 
 FIRES_FROM = 0.1
 """Share of the window; below it, the first launches of each step explain most of it."""
@@ -84,21 +86,49 @@ def _source(analysis: Analysis, gap: Gap) -> str | None:
     return source_frame(analysis.trace, launch) if launch >= 0 else None
 
 
+def lone_gap(analysis: Analysis, cause: Cause) -> Gap | None:
+    """The one gap of the main device that makes at least half of the idle time of its cause, of several; else null."""
+    assert analysis.main is not None
+    idle = analysis.idle[analysis.main]
+    gap = next((g for g in idle.top_gaps if g.cause == cause), None)
+    several = any(row.cause == cause and row.num_gaps > 1 for row in idle.causes)
+    return gap if gap is not None and several and 2 * gap.dur_ns >= analysis.idle_ns(cause) else None
+
+
 def host_remedy(analysis: Analysis) -> str:
     """What to do about a CPU that launches too late, by where it spends the gaps."""
     assert analysis.main is not None
-    split = analysis.idle[analysis.main].host
+    gap, gaps, split = lone_gap(analysis, "host"), analysis.gaps, analysis.idle[analysis.main].host
+    parts = {"python": split.python_ns, "op": split.op_ns, "launch": split.launch_ns}
+    first, of = "", "it"
+    if gap is not None and gaps is not None:
+        what = gap.next_op or "work without a recorded op"
+        first = f"One gap alone, before {what}, makes {ms(gap.dur_ns)}: if that is start-up, profile after warm-up. "
+        of = "the rest"
+        own = gaps.split[gaps.start == gap.start_ns][0].tolist()
+        parts = {name: ns - less for (name, ns), less in zip(parts.items(), own, strict=True)}
     common = (
         "Launch less: CUDA graphs (torch.compile(mode='reduce-overhead') or torch.cuda.graph) replay the whole step "
         "with one call, torch.compile fuses small ops, a larger batch gives each launch more work. The profiler itself "
         "slows every op and call, most of all with stacks and shapes: compare the step time without it."
     )
-    largest = max(split.python_ns, split.op_ns, split.launch_ns)
-    part = most(largest, split.python_ns + split.op_ns + split.launch_ns).capitalize()
-    if split.python_ns == largest:
+    largest = max(parts, key=lambda name: parts[name])
+    part = most(parts[largest], sum(parts.values())).capitalize()
+    if largest == "python" and not cpu_recorded(analysis):
+        return (
+            f"{first}{part} of {of} lies between launch calls, and what the CPU did there was not recorded: record "
+            f"with ProfilerActivity.CPU. {common}"
+        )
+    if largest == "python":
         stacks = analysis.trace.num_rows("python_call") > 0
         where = "" if stacks else " Record with with_stack=True to see which Python code."
-        return f"{part} of it is Python between the ops. {common}{where}"
-    if split.op_ns == largest:
-        return f"{part} of it is op dispatch. {common} Use fused or foreach optimizers (fused=True) and fused layers."
-    return f"{part} of it is launching itself. {common}"
+        return f"{first}{part} of {of} is Python between the ops. {common}{where}"
+    if largest == "op":
+        more = "Use fused or foreach optimizers (fused=True) and fused layers."
+        return f"{first}{part} of {of} is op dispatch. {common} {more}"
+    return f"{first}{part} of {of} is launching itself. {common}"
+
+
+def cpu_recorded(analysis: Analysis) -> bool:
+    """Whether there are ops or Python frames: else nobody knows what the CPU did between its launch calls."""
+    return bool((analysis.timelines.classes == OP).any() or (analysis.trace.roles == Role.PYTHON).any())

@@ -148,9 +148,9 @@ class Job:
         return sum(summary.exposed_comm_ns for summary in self.summaries)
 
     def per_step_ms(self, ns: int) -> float | None:
-        """A time of all ranks as the mean of a rank and step, ms; null without steps."""
-        steps = sum(summary.num_steps for summary in self.summaries)
-        return ns / 1e6 / steps if steps else None
+        """A time of all ranks as the mean of a rank and step, ms; null where a rank has none (see ``Analysis``)."""
+        steps = [summary.num_steps for summary in self.summaries]
+        return ns / 1e6 / sum(steps) if all(steps) else None
 
 
 def analyze_summaries(summaries: Sequence[RankSummary], fabric: str | None = None) -> JobReport:

@@ -15,11 +15,13 @@ STEPS_SHOWN = 10
 
 
 def steps_section(summary: StepSummary, devices: Sequence[DeviceBreakdown]) -> Section:
-    """The most telling steps and their statistics."""
+    """The most telling steps and their statistics, with how long the busiest device was busy in each whole one."""
     notes = [printable(summary.note)] if summary.note else []
     if not summary.steps:
         return Section("Steps", (), tuple(notes))
-    busy = {step.number: step.shares for device in devices[:1] for step in device.steps}
+    busiest = max(devices, key=lambda device: device.shares.busy_ns, default=None)
+    # Of a step that is cut the device's part may be missing, rather than idle.
+    busy = {step.number: step.shares for step in (busiest.steps if busiest else ()) if not step.truncated}
     shown: list[StepRow] = sorted(summary.steps, key=lambda s: (not s.outlier, -s.dur_ns))[:STEPS_SHOWN]
     rows: list[tuple[Cell, ...]] = []
     for step in sorted(shown, key=lambda s: s.start_ns):

@@ -74,6 +74,29 @@ def test_host_bound_says_which_part_is_largest(job):
     assert "most of all for the dispatch of ops" in verdict(Analysis(trace))
 
 
+def test_host_bound_sets_a_lone_gap_apart_and_judges_the_rest(job):
+    """One launch call of 5 ms, then gaps of 60 us of which the op takes 44: most of the rest is not launching."""
+    for i in range(12):
+        at = 100 * i + (5000 if i else 0)
+        start = 130 if i == 1 else at + 44
+        job.op("aten::conv", 100, at - 40) if i == 1 else job.op("aten::mm", at, 60)
+        job.launch(start, at + 49 - start, 1 + i).kernel(at + 60, 40, 1 + i)
+    finding = found(job.trace(), "host_bound")
+    assert finding.remedy.startswith("One gap alone, before aten::conv, makes 5.06 ms: if that is start-up, profile")
+    assert "Most of the rest is op dispatch" in finding.remedy
+    assert finding.cost_ns == 5_060_000 + 10 * 60_000
+
+
+def test_host_bound_without_ops_does_not_say_what_the_cpu_did(job):
+    for i in range(12):
+        job.launch(100 * i + 50, 5, 1 + i).kernel(100 * i + 60, 40, 1 + i)
+    trace = job.trace()
+    remedy = found(trace, "host_bound").remedy
+    assert remedy.startswith("Most of it lies between launch calls, and what the CPU did there was not recorded")
+    assert "ProfilerActivity.CPU" in remedy
+    assert "mostly for what the CPU did between calls" in verdict(Analysis(trace))
+
+
 def test_host_bound_not_when_launched_ahead(job):
     assert found(busy(job).trace(), "host_bound") is None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -46,6 +49,42 @@ def test_slices_that_overlap_without_nesting(job):
     assert parts(thread.shares) == {"op": 5, "python": 10}
 
 
+@pytest.mark.parametrize("around", [False, True])
+def test_of_slices_that_overlap_the_one_that_began_last_decides_until_its_end(job, around):
+    job.op("aten::b", 5, 10).python("train.py(1): a", 0, 10).op("aten::c", 20, 10).launch(25, 10, 1)
+    parts_of = {"python": 5, "op": 15, "launch": 10}  # a 0 to 5, b to 15, c 20 to 25, its launch to 35
+    if around:
+        job.mark("round", 0, 40)
+    (thread,) = host(job.trace()).threads
+    rest = 10 if around else 5
+    assert parts(thread.shares) == (parts_of | {"python": 5 + rest} if around else parts_of | {"unrecorded": rest})
+
+
+def test_a_slice_of_its_parents_class_that_begins_inside_another_one(job):
+    job.op("aten::linear", 0, 40).python("hook.py(1): f", 5, 10).op("aten::addmm", 10, 20)
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == {"op": 35, "python": 5}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_moment_by_moment(job, seed):
+    """At each moment the slice that began last decides, of several that began together the shortest, then the later."""
+    draw = random.Random(seed)
+    slices = []
+    for _ in range(60):
+        start, dur = draw.randrange(200), draw.choice((1, 3, 10, 40))
+        category, kind = draw.choice((("cpu_op", "op"), ("python_function", "python"), ("cuda_runtime", "launch")))
+        job.slice(category, "f", start, dur)
+        slices.append((start, -dur, len(slices), kind))
+    first, last = min(s[0] for s in slices), max(s[0] - s[1] for s in slices)
+    expected = Counter()
+    for moment in range(first, last):
+        running = [s for s in slices if s[0] <= moment < s[0] - s[1]]
+        expected[max(running)[3] if running else "unrecorded"] += 1
+    (thread,) = host(job.trace()).threads
+    assert parts(thread.shares) == expected
+
+
 def test_slices_that_begin_or_end_together(job):
     job.python("train.py(1): f", 0, 20).op("aten::a", 0, 10).op("aten::b", 10, 10).launch(15, 5, 1)
     (thread,) = host(job.trace()).threads
@@ -58,6 +97,13 @@ def test_the_thread_with_the_steps_is_the_main_one(job):
     result = host(job.trace())
     assert [(t.thread, t.num_launches) for t in result.threads] == [("thread 1", 0), ("thread 2", 1)]
     assert [step.number for step in result.threads[0].steps] == [1]
+
+
+@pytest.mark.parametrize(("own", "main"), [(2, "main thread"), (1, "thread 101")])
+def test_without_steps_the_first_thread_of_the_process_with_a_third_of_the_most_launches(job, own, main):
+    for i in range(own + 6):
+        job.launch(10 * i, 5, i + 1, tid=100 if i < own else 101).kernel(10 * i + 6, 2, i + 1)
+    assert host(job.trace()).threads[0].thread == main  # six launches on the other one
 
 
 def test_threads_share_one_window_and_the_launching_one_comes_first(job):

@@ -6,6 +6,7 @@ import pytest
 
 from profsuite.analyzers.breakdown import breakdown
 from profsuite.analyzers.idle import idle
+from profsuite.trace.load import load
 from profsuite.trace.select import select_steps, select_time
 
 REAL = [
@@ -173,6 +174,49 @@ def test_selected_steps_hold_the_device_from_their_start_to_their_end(job):
     (row,) = idle(trace)
     assert [(c.cause, c.total_ns) for c in row.causes] == [("input", 110_000), ("sync", 40_000)]
     assert (row.idle_ns, [g.dur_ns for g in row.top_gaps]) == (150_000, [110_000])
+
+
+def test_a_device_that_works_for_earlier_steps_is_not_idle_in_a_selected_one(job, tmp_path):
+    """Step 2 is launched while the device works for step 1, until 150: its window is 150 to 240, 10 us of it idle."""
+    job.step(1, 0, 20).launch(1, 2, 1).kernel(10, 140, 1)
+    job.step(2, 20, 20).launch(21, 2, 2).kernel(155, 55, 2).launch(31, 2, 3).kernel(215, 25, 3)
+    job.step(3, 40, 20).launch(41, 2, 4).kernel(240, 30, 4)
+    whole = job.trace()
+    trace = select_steps(whole, (2, 3))
+    (shares,) = breakdown(trace)
+    assert (shares.start_ns, shares.shares.window_ns, shares.shares.idle_ns) == (150_000, 90_000, 10_000)
+    assert shares.shares == breakdown(whole)[0].steps[1].shares
+    assert [(c.cause, c.total_ns) for c in idle(trace)[0].causes] == [("queue", 10_000)]
+    for again in (select_steps(select_steps(whole, (2, 4)), (2, 3)), load(trace.save(tmp_path / "run"))):
+        assert breakdown(again) == (shares,)
+
+
+def test_what_a_selected_step_launched_ahead_counts_without_the_time_around_it(job):
+    """Its copy runs at 60 to 70, beside what step 1 launched, which is done at 150: until then nothing is idle."""
+    job.step(1, 0, 20).launch(1, 2, 1).kernel(10, 140, 1)
+    job.step(2, 20, 20).call("cudaMemcpyAsync", 21, 2, 2).memcpy(60, 10, 2, stream=8)
+    job.launch(31, 2, 3).kernel(153, 50, 3).launch(35, 2, 4).kernel(207, 30, 4)
+    trace = select_steps(job.trace(), (2, 3))
+    (found,) = breakdown(trace)
+    window = 10 + (237 - 150)
+    assert (found.start_ns, found.shares.window_ns, found.shares.idle_ns) == (60_000, window * 1000, 7_000)
+    assert found.shares.exposed_memcpy_ns == 10_000
+    (step,) = found.steps
+    assert (step.start_ns, step.shares.window_ns, step.shares.idle_ns) == (150_000, 87_000, 7_000)
+    (row,) = idle(trace)
+    assert (row.idle_ns, [(g.start_ns, g.dur_ns) for g in row.top_gaps]) == (
+        7_000,
+        [(203_000, 4_000), (150_000, 3_000)],
+    )
+
+
+def test_a_selected_step_that_is_done_before_what_was_launched_earlier(job):
+    job.step(1, 0, 20).launch(1, 2, 1).kernel(10, 140, 1)
+    job.step(2, 20, 20).call("cudaMemcpyAsync", 21, 2, 2).memcpy(60, 10, 2, stream=8)
+    trace = select_steps(job.trace(), (2, 3))
+    (found,) = breakdown(trace)
+    assert (found.shares.window_ns, found.shares.busy_ns, found.shares.idle_ns) == (10_000, 10_000, 0)
+    assert idle(trace)[0].idle_ns == 0
 
 
 def test_a_selected_time_keeps_the_window_of_its_work(job):

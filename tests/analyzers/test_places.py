@@ -60,9 +60,10 @@ def test_the_first_thread_of_a_process_is_the_main_one(job):
         job.events.append({"ph": "M", "name": "thread_name", "pid": 100, "tid": tid, "args": {"name": name}})
         job.op("a", 0, 1, tid=tid)
     job.slice("cpu_op", "a", 0, 1, tid=7, pid=7)
+    job.slice("python_function", "threading.py(1032): _bootstrap", 0, 1, tid=0, pid=0)  # Kineto knew no thread
     trace = job.trace()
-    labels = [thread_label(trace, track) for track in range(4)]
-    assert labels == ["main thread", "thread 101 (profsuite)", "loader", "main thread"]
+    labels = [thread_label(trace, track) for track in range(5)]
+    assert labels == ["main thread", "thread 101 (profsuite)", "loader", "main thread", "thread 0"]
 
 
 def test_a_name_of_its_own_stays(job):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import profsuite
 from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.breakdown import breakdown
 from profsuite.analyzers.host import host
 from profsuite.analyzers.idle import idle
 from profsuite.analyzers.recorded import between, overlaps, recorded
-from profsuite.analyzers.report import analyze
+from profsuite.analyzers.report import analyze, report_of
+from profsuite.analyzers.steps import steps
+from profsuite.trace.load import load
+from profsuite.trace.select import select_time, selected_time
 
 NEXT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 US = 1000
@@ -201,3 +205,23 @@ def test_times_are_divided_by_the_steps_that_were_recorded_whole(job, found, val
     assert value(finding, "lost to input") == pytest.approx(0.02)
     assert finding.saving_ms_per_step == pytest.approx(0.02)
     assert analysis.graph.length_ns == 400 * US
+
+
+def test_of_a_selected_time_only_what_lies_in_it_counts(job, tmp_path_factory):
+    """100 to 250 of three steps of 100 us: step 2 whole, step 3 cut, an op from 50 on counts for 50 us."""
+    for i in range(3):
+        job.step(i + 1, 100 * i, 100).launch(100 * i + 90, 5, i + 1).kernel(100 * i + 95, 20, i + 1)
+    job.op("aten::long", 50, 100, tid=2).python("train.py(1): all", -500, 2000, tid=3)
+    analysis = Analysis(select_time(job.trace(), (600_000, 750_000)))
+    assert [(step.number, step.excluded is None) for step in analysis.steps.steps] == [(2, True), (3, False)]
+    assert analysis.steps.mean_ns == 100_000
+    assert (analysis.recording_ns, analysis.host.window_ns) == (155_000, 150_000)  # the first kernel begins at 95
+    ops = {thread.thread: thread.shares.op_ns for thread in analysis.host.threads}
+    assert ops["thread 2"] == 50_000
+    report = report_of(analysis, only=("steps",))
+    assert report.trace.duration_ns == 150_000
+    copy = tmp_path_factory.mktemp("copy") / "part.json"
+    profsuite.export(analysis.trace, copy)
+    assert steps(load(copy, cache=False)).steps == analysis.steps.steps
+    again = select_time(select_time(job.trace(), (600_000, 750_000)), (None, 700_000))
+    assert selected_time(again) == (100_000, 200_000)

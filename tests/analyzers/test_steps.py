@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from profsuite.analyzers.analysis import Analysis
 from profsuite.analyzers.steps import steps
 from profsuite.trace.select import select_time
 
@@ -39,6 +40,21 @@ def test_a_truncated_step_is_left_out_and_named(job):
     assert (summary.count, summary.num_used, summary.mean_ns) == (3, 2, 100_000)
     assert summary.steps[2].excluded == "the recording starts or ends inside it"
     assert "step 3" in summary.note
+
+
+@pytest.mark.parametrize(("until", "expected"), [(300, 0.03), (301, None)])
+def test_a_time_per_step_needs_steps_that_make_up_two_thirds_of_the_window(job, until, expected):
+    """Two whole steps of 100 us; 60 us are 30 us of each, unless more than 100 us lie outside of both."""
+    job.step(1, 0, 100).op("aten::mm", 1, 1).step(2, 100, 100).op("aten::mm", 101, 1).mark("save", 250, until - 250)
+    assert Analysis(job.trace()).per_step_ms(60_000) == expected
+
+
+def test_steps_that_a_device_lags_behind_fill_its_window(job):
+    """Two steps of 10 us on the host, each with a kernel of 100 us: 200 us of work are 100 us of each."""
+    for step in (0, 1):
+        job.step(step, 10 * step, 10).op("aten::mm", 10 * step + 1, 8).launch(10 * step + 2, 1, step + 1)
+        job.kernel(5 + 100 * step, 100, step + 1)
+    assert Analysis(job.trace()).per_step_ms(200_000) == 0.1
 
 
 def test_without_steps_the_note_says_how_to_mark_them(job):

@@ -219,3 +219,19 @@ def test_wide_characters_are_counted_as_two_columns() -> None:
 def test_threads_are_called_threads_once(report: Report, thread: str, said: str) -> None:
     finding = msgspec.structs.replace(report.findings[0], where=Place(rank=3, thread=thread))
     assert f"where  rank 3, {said}\n" in text.render(msgspec.structs.replace(report, findings=(finding,)))
+
+
+def test_steps_show_the_busiest_device_and_nothing_of_a_cut_step(report: Report) -> None:
+    (device,) = report.breakdown or ()
+    (step,) = device.steps
+    idle = msgspec.structs.replace(device.shares, busy_ns=1)
+    fewer = msgspec.structs.replace(step, shares=msgspec.structs.replace(step.shares, busy_pct=1.0))
+    cut = msgspec.structs.replace(step, number=1, truncated=True)
+    devices = (
+        msgspec.structs.replace(device, shares=idle, steps=(fewer,)),
+        msgspec.structs.replace(device, device=1, steps=(cut, step)),
+    )
+    assert report.steps is not None
+    (table,) = sections.steps_section(report.steps, devices).blocks
+    assert isinstance(table, Table)
+    assert [row[:3] for row in table.rows] == [("1", "400.0 ms", ""), ("2", "500.0 ms", "50.0 %")]

@@ -84,6 +84,8 @@ def test_what_is_no_stack_is_dropped(rows):
         (b"hello world\n", False),
         (b'{"traceEvents": 1\n', False),
         (b"[\n", False),
+        (b'[{"ph": "X", "pid": 31708', False),  # an array on one line, of which the first bytes end in a number
+        (b'[\n {"ph": "X", "ts": 5', False),
         (b"\x00\x01 3\n", False),
         (b"\xff\xfe 3\n", False),
     ],

@@ -14,6 +14,7 @@ from profsuite.errors import ProfsuiteError, SelectionError, TraceError
 from profsuite.trace import cache
 from profsuite.trace import load as loading
 from profsuite.trace.readers import native
+from profsuite.trace.select import busy_until
 
 READERS = ["python", pytest.param("c", marks=pytest.mark.skipif(native.MISSING is not None, reason="no C scanner"))]
 
@@ -221,6 +222,20 @@ def test_streamed_through_the_disk_equals_in_memory(trace_file, own_cache, reade
             left, right = part.table(table).select(columns), expected.table(table).select(columns)
             assert left.to_pylist() == right.to_pylist(), (options, table)
     assert [entry.suffix for entry in own_cache.iterdir()] == [".spill"]
+
+
+def test_work_of_an_earlier_step_is_not_a_selected_ones_however_it_is_read(tmp_path, own_cache, monkeypatch):
+    """The device lags by more than a step: it runs the kernel of step 6 during step 7, at 1200 to 1290."""
+    content = job()
+    for place, kernel in enumerate(e for e in content["traceEvents"] if e.get("cat") == "kernel"):
+        kernel |= {"ts": 1100 + 100 * place, "dur": 90}
+    path = tmp_path / "lagging.json"
+    path.write_text(json.dumps(content))
+    monkeypatch.setattr(loading, "BYTES_PER_BYTE", 10**9)
+    for max_memory in (None, loading.BASE_BYTES + 10**6):
+        trace = profsuite.load(path, cache=False, steps=(7, 8), max_memory=max_memory)
+        assert [row["ts"] for row in trace.slices.to_pylist() if row["category"] == "kernel"] == [1_300_000]
+        assert busy_until(trace) == {0: 1_290_000}
 
 
 def test_max_memory_loads_as_many_steps_as_fit(trace_file, own_cache, monkeypatch):

@@ -26,6 +26,7 @@ from profsuite.trace.relations import (
     find_steps,
     truncated_steps,
 )
+from profsuite.trace.select import noted_time
 from profsuite.trace.spans import close_spans
 from profsuite.trace.tracks import describe_tracks, known_device, known_stream, metadata_names
 
@@ -83,6 +84,8 @@ def assemble(
     step = assign_steps(slices, steps, work, launch)
     broken_off = any(remark.kind == "truncated" for remark in raw.remarks)
     truncated = truncated_steps(slices, steps, step, unclosed, broken_off)
+    if (chosen := noted_time(raw.header)) is not None:
+        truncated |= (steps.ts < chosen[0]) | (steps.ts + steps.dur > chosen[1])
 
     tables = {
         "slice": build_table(

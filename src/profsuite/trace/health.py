@@ -74,6 +74,16 @@ def overlapping(trace: Trace) -> list[Remark]:
 
 def out_of_order(trace: Trace) -> list[Remark]:
     """Host slices that begin inside an earlier slice of their thread and end after it."""
+    both = crossing(trace)
+    message = (
+        f"{_many(both, 'host slice', 'host slices')} began inside an earlier one of its thread but ended after it; "
+        "they count as its siblings, and time that both cover counts for both."
+    )
+    return _some("out_of_order", trace, both, message)
+
+
+def crossing(trace: Trace) -> NDArray[np.int64]:
+    """Rows of ``slice``: the host slices that begin inside an earlier slice of their thread and end after it."""
     on_host = np.array([kind == "host" for kind in trace.tracks.column("kind").to_pylist()], bool)
     track, parent = trace.array("slice", "track_id"), trace.array("slice", "parent_id")
     suspects = _crowded_children(parent, trace.array("slice", "dur"), trace.array("slice", "self_dur"))
@@ -83,12 +93,7 @@ def out_of_order(trace: Trace) -> list[Remark]:
         hosted = on_host[track[rows]] if len(on_host) else np.zeros(0, bool)
         rows, group = rows[hosted], group[hosted]
         found.append(rows[_overlapped(trace, group, rows)])
-    both = np.concatenate(found)
-    message = (
-        f"{_many(both, 'host slice', 'host slices')} began inside an earlier one of its thread but ended after it; "
-        "they count as its siblings, and time that both cover counts for both."
-    )
-    return _some("out_of_order", trace, both, message)
+    return np.concatenate(found).astype(np.int64)
 
 
 def no_launch(trace: Trace) -> list[Remark]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,18 @@ import pyarrow.compute as pc
 
 from profsuite.errors import SelectionError
 from profsuite.trace.model import Trace
-from profsuite.trace.schema import TABLES
+from profsuite.trace.schema import BY_NAME, TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 Range = tuple[int | None, int | None]
 """From, included, to, excluded; None is open."""
+
+KEY: Final = "profsuiteSelection"
+"""The file's key with what a selection says of what it left out; see ``busy_until`` and ``selected_time``."""
 
 
 def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
@@ -41,7 +47,77 @@ def select_steps(trace: Trace, steps: Range, note: str | None = None) -> Trace:
     ts, end = trace.array("step", "ts")[wanted], (trace.array("step", "ts") + trace.array("step", "dur"))[wanted]
     chosen = numbers[wanted]
     text = f"step {chosen[0]}" if len(chosen) == 1 else f"steps {chosen.min()} to {chosen.max()}"
-    return _subset(trace, keep, int(ts.min()), int(end.max()), note or text)
+    start = int(ts.min())
+    part = _subset(trace, keep, start, int(end.max()), note or text)
+    busy = _busy_until(trace, keep, start)
+    for device, earlier in busy_until(trace).items():
+        busy[device] = max(busy.get(device, earlier), earlier)
+    return _with_fact(part, "busy_until", {"" if device is None else str(device): at for device, at in busy.items()})
+
+
+def busy_until(trace: Trace) -> dict[int | None, int]:
+    """When each device had done what was launched before the selected steps, ns on the file's clock.
+
+    Devices that had done it by the start of the steps do not appear, and none in a trace that is no selection of steps.
+    """
+    known = _facts(trace).get("busy_until")
+    found: dict[int | None, int] = {}
+    for device, at in known.items() if isinstance(known, dict) else ():
+        if type(at) is int and abs(at) < 2**62 and (not device or (device.isascii() and device.isdigit())):
+            found[int(device[:9]) if device else None] = at
+    return found
+
+
+def selected_time(trace: Trace) -> tuple[int, int] | None:
+    """From when to when (excluded) a trace was cut out of a longer one, ns on the file's clock; null if it was not."""
+    return _bounds(_facts(trace))
+
+
+def noted_time(header: Iterable[tuple[str, str]]) -> tuple[int, int] | None:
+    """``selected_time`` of a file with these top-level keys and their JSON text."""
+    text = next((value for key, value in header if key == KEY), "null")
+    try:
+        return _bounds(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bounds(facts: Any) -> tuple[int, int] | None:
+    known = facts.get("time_ns") if isinstance(facts, dict) else None
+    if not isinstance(known, list) or len(known) != 2 or not all(type(t) is int and abs(t) <= 2**62 for t in known):
+        return None
+    return (known[0], known[1]) if known[0] < known[1] else None
+
+
+def _facts(trace: Trace) -> dict[str, Any]:
+    facts = trace.metadata(KEY)
+    return facts if isinstance(facts, dict) else {}
+
+
+def _busy_until(trace: Trace, keep: NDArray[np.bool_], start: int) -> dict[int | None, int]:
+    """By device, when the work that is not kept and was launched before ``start`` was done, where that is later."""
+    begun, end = trace.array("slice", "ts"), trace.end
+    found: dict[int | None, int] = {}
+    for table in ("kernel", "memcpy"):
+        rows, launch = trace.array(table, "slice_id"), trace.array(table, "launch_id")
+        device = trace.array(table, "device")
+        begin = np.where(launch >= 0, begun[launch], begun[rows]) if len(rows) else begun[:0]
+        before = np.flatnonzero(~keep[rows] & (begin < start) & (end[rows] > start))
+        for value in np.unique(device[before]).tolist():
+            key, last = (value if value >= 0 else None), int(end[rows[before[device[before] == value]]].max())
+            found[key] = max(found.get(key, last), last)
+    return found
+
+
+def _with_fact(trace: Trace, name: str, fact: Any) -> Trace:
+    """The trace with a fact of this name under ``KEY``, in place of the one that it may have."""
+    table = trace.table("metadata")
+    kept = [not (row["scope"] == "file" and row["key"] == KEY) for row in table.select(["scope", "key"]).to_pylist()]
+    row = {"scope": "file", "track_id": None, "key": KEY, "value": json.dumps(_facts(trace) | {name: fact})}
+    schema = BY_NAME["metadata"].arrow_schema()
+    added = pa.table({name: pa.array([row[name]], schema.field(name).type) for name in schema.names}, schema=schema)
+    tables = {**trace.tables, "metadata": pa.concat_tables([table.filter(pa.array(kept, pa.bool_())), added])}
+    return Trace(tables, trace.info)
 
 
 def select_time(trace: Trace, time: Range) -> Trace:
@@ -66,7 +142,15 @@ def cut(trace: Trace, start: int, stop: int, note: str) -> Trace:
     if not keep.any():
         length = (int(trace.end.max()) - int(ts.min())) / 1e6 if len(ts) else 0.0
         raise SelectionError(f"{trace.info.source}: nothing lies in that time; the trace is {length:,.3f} ms long")
-    return _subset(trace, keep, start, stop, note)
+    part = _subset(trace, keep, start, stop, note)
+    steps = part.table("step")
+    ts, end = part.array("step", "ts"), part.array("step", "ts") + part.array("step", "dur")
+    truncated = part.array("step", "truncated").astype(bool) | (ts < start) | (end > stop)
+    at = steps.schema.get_field_index("truncated")
+    steps = steps.set_column(at, BY_NAME["step"].arrow_schema().field(at), pa.array(truncated, pa.bool_()))
+    earlier = selected_time(trace) or (start, stop)
+    time = [max(start, earlier[0]), min(stop, earlier[1])]
+    return _with_fact(Trace({**part.tables, "step": steps}, part.info), "time_ns", time)
 
 
 def describe_range(steps: Range) -> str:

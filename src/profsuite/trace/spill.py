@@ -199,9 +199,11 @@ class Spill:
 
     def load(self, start: int, stop: int) -> RawTrace:
         """The raw trace of what touches [start, stop), ns: slices that overlap it, the device work that
-        those launched, wherever it ran, and the points in time from a second before to a second after.
+        those launched and the calls that launched those, wherever they ran, and the points in time from a second
+        before to a second after.
         """
-        launched = self._launched(start, stop)
+        launched = self._correlations(start, stop, (Role.LAUNCH,))
+        working = self._correlations(start, stop, DEVICE_WORK)
         groups: Columns = {}
         keep: list[NDArray[np.bool_]] = []
         parts: list[dict[str, NDArray[Any]]] = []
@@ -210,6 +212,8 @@ class Spill:
             if len(launched):
                 device = role_mask(self._roles[batch["category"]], DEVICE_WORK)
                 rows |= device & np.isin(batch["correlation"], launched)
+            if len(working):
+                rows |= (self._roles[batch["category"]] == Role.LAUNCH) & np.isin(batch["correlation"], working)
             keep.append(rows)
             parts.append({name: values[rows] for name, values in batch.items()})
         groups["slice"] = _joined(parts)
@@ -247,11 +251,11 @@ class Spill:
         open_ended = dur < 0  # a B whose E is not known here
         return cast("NDArray[np.bool_]", (ts < stop) & ((ts + np.maximum(dur, 0) > start) | (ts >= start) | open_ended))
 
-    def _launched(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Correlation ids of the launch calls that overlap [start, stop)."""
+    def _correlations(self, start: int, stop: int, roles: Iterable[Role]) -> NDArray[np.int64]:
+        """Correlation ids of the slices of these roles that overlap [start, stop)."""
         ids = []
         for batch in self.batches("slice", ("ts", "dur", "category", "correlation")):
-            rows = self._overlaps(batch, start, stop) & (self._roles[batch["category"]] == Role.LAUNCH)
+            rows = self._overlaps(batch, start, stop) & role_mask(self._roles[batch["category"]], roles)
             ids.append(batch["correlation"][rows])
         found = np.unique(np.concatenate(ids)) if ids else np.zeros(0, np.int64)
         return found[found >= 0]

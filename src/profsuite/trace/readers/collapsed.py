@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _LINE: Final = re.compile(rb"(\S.*?)[ \t]+(\d{1,18})[ \t]*\r?")
+_JSON: Final = re.compile(rb"\s*(?:\{|\[\s*[{\]])")  # a frame may begin with a bracket: [unknown]
 _GREATEST: Final = 2**61
 LONGEST_LINE: Final = 16 << 20
 TRACK: Final = ("collapsed", "stacks")
@@ -34,7 +35,7 @@ def is_collapsed(first: bytes) -> bool:
     lines = [line for line in lines if line.strip()]
     if not lines:  # one line without an end
         lines = [rest]
-    if first.lstrip().startswith(b"{") or b"\0" in first:
+    if _JSON.match(first) or b"\0" in first:
         return False
     return all(_LINE.fullmatch(line) for line in lines) and _is_text(first)
 
