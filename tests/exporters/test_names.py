@@ -123,8 +123,8 @@ def test_shorten_any_brackets(text: str, width: int) -> None:
 
 
 def test_a_name_of_a_megabyte_is_cut_at_once() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()  # a square of the length would take minutes
     for name in ("x" * 1_000_000, "a<" * 500_000, "::" * 500_000, "(" * 1_000_000):
         assert len(shorten(name, 60)) <= 60
         assert len(printable(name)) <= LONGEST
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 10

@@ -208,5 +208,6 @@ def test_hostile_texts_take_time_in_proportion(piece: str) -> None:
         redactor.value(text, "c", "key")
         return time.process_time() - before
 
-    # Ten times the text: ten times the time, where a text of hundred times as long would take a square's.
-    assert seconds(20_000) < 40 * max(seconds(2_000), 0.005)
+    # Ten times the text: ten times the time, hundred times where it went by the square.  One of some tries is enough,
+    # as others may be disturbed.
+    assert any(seconds(20_000) < 40 * max(seconds(2_000), 0.005) for _ in range(5))

@@ -34,7 +34,7 @@ def test_reads_process_and_machine(to_trace, counters):
     values = counters(trace)
     assert not threads()
     assert channel.problems == []
-    assert max(values["CPU", "process_pct"]) > 20
+    assert max(values["CPU", "process_pct"]) > 5  # of however little a busy machine leaves for this
     assert 0 <= min(values["CPU", "system_pct"]) <= max(values["CPU", "system_pct"]) <= 100
     assert min(values["host memory", "rss_bytes"]) > 10 << 20
     assert min(values["CPU", "threads"]) >= 2
