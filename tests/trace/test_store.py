@@ -59,6 +59,16 @@ def test_saving_over_a_run_folder_replaces_it_but_over_nothing_else(run_folder, 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine", "run"]
 
 
+def test_a_trace_that_is_named_as_the_manifest_is_no_run_folder(make_trace, tmp_path):
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}')
+    assert profsuite.load(tmp_path).num_rows("slice") == 1
+    assert [file.path for file in profsuite.find_ranks(tmp_path)] == [str(trace)]
+    with pytest.raises(TraceError):
+        make_trace([]).save(tmp_path)
+    assert trace.is_file()
+
+
 def test_another_version_says_so(run_folder):
     manifest = json.loads((run_folder / "trace.json").read_text())
     (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 0}))

@@ -22,8 +22,17 @@ OLDEST = min(ADDED) - 1
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether ``path`` is a folder with a manifest."""
-    return (path / MANIFEST).is_file()
+    """Whether ``path`` is a folder with a manifest, and not one with a profiler's trace that has the same name."""
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        return False
+    if (path / f"{TABLES[0].name}.arrow").is_file():  # also where the manifest is damaged
+        return True
+    try:
+        with manifest.open("rb") as stream:
+            return FORMAT.encode() in stream.read(64)
+    except OSError:
+        return False
 
 
 def save(trace: Trace, path: Path) -> Path:
