@@ -171,6 +171,23 @@ def test_json_of_which_nothing_is_an_event_is_no_trace(tmp_path, own_cache, read
     assert profsuite.load(path, reader=reader).num_rows("slice") == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+    path = tmp_path / "trace.json"
+    path.write_bytes(json.dumps(job(1)).encode(encoding))
+    with pytest.raises(TraceError, match="UTF-16; save it as UTF-8"):
+        profsuite.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_a_pipe_in_a_folder_is_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "rank_0.json")
+    with pytest.raises(TraceError, match="holds no trace"):
+        profsuite.find_ranks(tmp_path)
+    (tmp_path / "rank_1.json").write_text(json.dumps(job(1)))
+    assert [file.rank for file in profsuite.find_ranks(tmp_path)] == [1]
+
+
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(TraceError, match="no such file"):
         profsuite.load(tmp_path / "none.json")
@@ -396,7 +413,12 @@ def test_zstd_is_read_as_gzip_is(tmp_path):
         ) + b"]}")  # fmt: skip
     assert profsuite.load(path).num_rows("slice") == 20_000
     assert [(f.rank, f.path) for f in profsuite.find_ranks(tmp_path)] == [(3, str(path))]
-    path.write_bytes(path.read_bytes()[:-5000])
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"no frame")
+    most = profsuite.load(path)
+    assert 19_800 < most.num_rows("slice") <= 20_000  # but for the last 4 KiB
+    assert "zstd stream is damaged" in " ".join(most.health.column("message").to_pylist())
+    path.write_bytes(whole[:-5000])
     part = profsuite.load(path)
     assert 0 < part.num_rows("slice") < 20_000
     assert "zstd stream is damaged" in " ".join(part.health.column("message").to_pylist())
