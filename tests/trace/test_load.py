@@ -11,7 +11,7 @@ import pytest
 
 import profsuite
 from profsuite.errors import ProfsuiteError, SelectionError, TraceError
-from profsuite.trace import cache
+from profsuite.trace import cache, spill
 from profsuite.trace import load as loading
 from profsuite.trace.readers import native
 from profsuite.trace.select import busy_until
@@ -280,6 +280,25 @@ def test_what_was_streamed_before_is_used_checked_and_pruned(trace_file, own_cac
     assert cache.used_bytes() > 0
     cache.prune(0)
     assert list(own_cache.iterdir()) == []
+
+
+def test_what_another_process_streamed_meanwhile_stays_as_it_is(trace_file, own_cache, monkeypatch):
+    written, first = spill.write, []
+
+    def slow(*args):
+        if not first:
+            first.append(True)
+            first.append(profsuite.load(trace_file, max_memory=10**9))  # the other one, that is faster
+            (folder,) = own_cache.glob("*.spill")
+            first.append((folder, folder.stat().st_ino))
+        written(*args)
+
+    monkeypatch.setattr(loading, "BYTES_PER_BYTE", 10**9)
+    monkeypatch.setattr(spill, "write", slow)
+    assert profsuite.load(trace_file, max_memory=10**9).slices.equals(first[1].slices)
+    folder, number = first[2]
+    assert folder.stat().st_ino == number
+    assert [entry.name for entry in own_cache.iterdir()] == [folder.name]
 
 
 def test_cache_is_used_checked_and_replaced(trace_file, own_cache):

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -98,6 +99,27 @@ def test_a_damaged_manifest_is_one_line(run_folder, text):
     with pytest.raises(TraceError) as caught:
         profsuite.Trace.open(run_folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("devices", [1]), ("devices", {"a": []}), ("selection", 5), ("rank", "x"), ("num_events", 1.5), ("source", None)],
+)
+def test_a_manifest_of_odd_types_is_refused(run_folder, name, value):
+    path = run_folder / "trace.json"
+    manifest = json.loads(path.read_text())
+    manifest["info"][name] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match=f"damaged.*{name}"):
+        profsuite.load(run_folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(run_folder):
+    (run_folder / "slice.arrow").unlink()
+    os.mkfifo(run_folder / "slice.arrow")
+    with pytest.raises(TraceError, match=r"slice.arrow is missing or damaged"):
+        profsuite.load(run_folder)
 
 
 def test_what_is_no_run_folder(tmp_path):

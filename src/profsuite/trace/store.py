@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -84,6 +85,8 @@ def open_folder(path: Path) -> Trace:
             continue
         name = f"{spec.name}.arrow"
         try:
+            if not (path / name).is_file():  # opening a pipe would wait for ever
+                raise FileNotFoundError("no such file")
             with pa.memory_map(str(path / name)) as source:
                 table = pa.ipc.open_file(source).read_all()
             table.validate(full=True)
@@ -94,11 +97,9 @@ def open_folder(path: Path) -> Trace:
             raise TraceError(f"{path}: {name} is not the table {spec.name!r} of this version; convert the trace again")
         tables[spec.name] = table
     _check_references(path, tables)
-    info = manifest["info"]
     try:
-        info["devices"] = tuple(info.get("devices", ()))
-        return Trace(tables, TraceInfo(**info))
-    except TypeError as error:
+        return Trace(tables, msgspec.convert(manifest["info"], TraceInfo))
+    except msgspec.ValidationError as error:
         raise TraceError(f"{path}: {MANIFEST} is damaged ({error}); convert the trace again") from error
 
 
