@@ -291,9 +291,9 @@ def _waited(
             result[at] = _any_between(times, since[at], until[at])
         return result
     for track in np.unique(thread).tolist():  # of those that launch here: a device may have few of many threads
-        times = calls.wait_calls.get(track, ())
-        if not len(times):
+        if track not in calls.wait_calls:
             continue
+        times = calls.wait_calls[track]
         at = np.flatnonzero(thread == track)
         result[at] = _any_between(times, since[at], until[at])
     return result

@@ -332,6 +332,15 @@ def test_cache_is_pruned_from_the_least_recently_used(own_cache, trace_file):
     assert [cache.folder_for(("x", i)).exists() for i in range(3)] == [False, True, True]
 
 
+@pytest.mark.parametrize("limit", ["nan", "inf", "1e400", "much"])
+def test_a_cache_limit_that_is_no_number_is_the_usual_one(own_cache, trace_file, monkeypatch, limit):
+    monkeypatch.setenv("PROFSUITE_CACHE_GB", limit)
+    profsuite.load(trace_file)
+    cache.settle()
+    cache.prune()
+    assert len(list(own_cache.iterdir())) == 1
+
+
 def test_an_unwritable_cache_is_no_matter(trace_file, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PROFSUITE_CACHE", str(tmp_path / "file" / "cache"))
