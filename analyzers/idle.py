@@ -290,7 +290,10 @@ def _waited(
             times = np.sort(calls.start[calls.wait_rows[ours & (stream == value)]])
             result[at] = _any_between(times, since[at], until[at])
         return result
-    for track, times in calls.wait_calls.items():
+    for track in np.unique(thread).tolist():  # of those that launch here: a device may have few of many threads
+        if track not in calls.wait_calls:
+            continue
+        times = calls.wait_calls[track]
         at = np.flatnonzero(thread == track)
         result[at] = _any_between(times, since[at], until[at])
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -165,6 +166,60 @@ def test_broken_pipe_is_silent(trace: Path) -> None:
     assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["analyze", "--help"]])
+def test_help_into_a_broken_pipe_is_silent(args: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*PROGRAM, *args], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [["--help"], ["completion", "bash"]])
+def test_a_full_disk_is_one_line(args: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (2, b"profsuite: No space left on device\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="descriptors of POSIX")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_is_no_fault(trace: Path, closed: str) -> None:
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, "info", str(trace)], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("args", [["analyze", "--format", "json", "-o"], ["report", "--html"]])
+def test_the_input_is_never_written_over(run: Run, trace: Path, args: list[str]) -> None:
+    before = trace.read_bytes()
+    command, *options = args
+    for given in (trace, trace.parent):
+        done = run(command, given, *options, trace)
+        assert (done.returncode, trace.read_bytes()) == (2, before)
+        assert "trace.json: is what the command reads" in error_of(done)
+
+
+def test_a_result_that_cannot_be_completed_leaves_the_former_one(
+    run: Run, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = trace.with_name("result.txt")
+    result.write_text("former")
+    written = Path.write_text
+
+    def full(path: Path, text: str, **options: str) -> int:
+        written(path, text[:100], **options)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    done = run("analyze", trace, "-o", result)
+    monkeypatch.undo()
+    assert done.returncode == 2
+    assert "No space left" in error_of(done)
+    assert result.read_text() == "former"
+    assert not [path.name for path in trace.parent.iterdir() if path.name.startswith(".")]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -11,7 +11,7 @@ import pytest
 
 import profsuite
 from profsuite.errors import ProfsuiteError, SelectionError, TraceError
-from profsuite.trace import cache
+from profsuite.trace import cache, spill
 from profsuite.trace import load as loading
 from profsuite.trace.readers import native
 from profsuite.trace.select import busy_until
@@ -171,6 +171,23 @@ def test_json_of_which_nothing_is_an_event_is_no_trace(tmp_path, own_cache, read
     assert profsuite.load(path, reader=reader).num_rows("slice") == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+    path = tmp_path / "trace.json"
+    path.write_bytes(json.dumps(job(1)).encode(encoding))
+    with pytest.raises(TraceError, match="UTF-16; save it as UTF-8"):
+        profsuite.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_a_pipe_in_a_folder_is_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "rank_0.json")
+    with pytest.raises(TraceError, match="holds no trace"):
+        profsuite.find_ranks(tmp_path)
+    (tmp_path / "rank_1.json").write_text(json.dumps(job(1)))
+    assert [file.rank for file in profsuite.find_ranks(tmp_path)] == [1]
+
+
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(TraceError, match="no such file"):
         profsuite.load(tmp_path / "none.json")
@@ -265,6 +282,25 @@ def test_what_was_streamed_before_is_used_checked_and_pruned(trace_file, own_cac
     assert list(own_cache.iterdir()) == []
 
 
+def test_what_another_process_streamed_meanwhile_stays_as_it_is(trace_file, own_cache, monkeypatch):
+    written, first = spill.write, []
+
+    def slow(*args):
+        if not first:
+            first.append(True)
+            first.append(profsuite.load(trace_file, max_memory=10**9))  # the other one, that is faster
+            (folder,) = own_cache.glob("*.spill")
+            first.append((folder, folder.stat().st_ino))
+        written(*args)
+
+    monkeypatch.setattr(loading, "BYTES_PER_BYTE", 10**9)
+    monkeypatch.setattr(spill, "write", slow)
+    assert profsuite.load(trace_file, max_memory=10**9).slices.equals(first[1].slices)
+    folder, number = first[2]
+    assert folder.stat().st_ino == number
+    assert [entry.name for entry in own_cache.iterdir()] == [folder.name]
+
+
 def test_cache_is_used_checked_and_replaced(trace_file, own_cache):
     first = profsuite.load(trace_file)
     settle()
@@ -294,6 +330,15 @@ def test_cache_is_pruned_from_the_least_recently_used(own_cache, trace_file):
     one = cache.used_bytes() // 3
     cache.prune(2 * one + 100)
     assert [cache.folder_for(("x", i)).exists() for i in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "1e400", "much"])
+def test_a_cache_limit_that_is_no_number_is_the_usual_one(own_cache, trace_file, monkeypatch, limit):
+    monkeypatch.setenv("PROFSUITE_CACHE_GB", limit)
+    profsuite.load(trace_file)
+    cache.settle()
+    cache.prune()
+    assert len(list(own_cache.iterdir())) == 1
 
 
 def test_an_unwritable_cache_is_no_matter(trace_file, monkeypatch, tmp_path):
@@ -396,7 +441,12 @@ def test_zstd_is_read_as_gzip_is(tmp_path):
         ) + b"]}")  # fmt: skip
     assert profsuite.load(path).num_rows("slice") == 20_000
     assert [(f.rank, f.path) for f in profsuite.find_ranks(tmp_path)] == [(3, str(path))]
-    path.write_bytes(path.read_bytes()[:-5000])
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"no frame")
+    most = profsuite.load(path)
+    assert 19_800 < most.num_rows("slice") <= 20_000  # but for the last 4 KiB
+    assert "zstd stream is damaged" in " ".join(most.health.column("message").to_pylist())
+    path.write_bytes(whole[:-5000])
     part = profsuite.load(path)
     assert 0 < part.num_rows("slice") < 20_000
     assert "zstd stream is damaged" in " ".join(part.health.column("message").to_pylist())

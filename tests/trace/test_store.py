@@ -1,4 +1,5 @@
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -59,6 +60,16 @@ def test_saving_over_a_run_folder_replaces_it_but_over_nothing_else(run_folder, 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine", "run"]
 
 
+def test_a_trace_that_is_named_as_the_manifest_is_no_run_folder(make_trace, tmp_path):
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}')
+    assert profsuite.load(tmp_path).num_rows("slice") == 1
+    assert [file.path for file in profsuite.find_ranks(tmp_path)] == [str(trace)]
+    with pytest.raises(TraceError):
+        make_trace([]).save(tmp_path)
+    assert trace.is_file()
+
+
 def test_another_version_says_so(run_folder):
     manifest = json.loads((run_folder / "trace.json").read_text())
     (run_folder / "trace.json").write_text(json.dumps(manifest | {"schema_version": 0}))
@@ -88,6 +99,27 @@ def test_a_damaged_manifest_is_one_line(run_folder, text):
     with pytest.raises(TraceError) as caught:
         profsuite.Trace.open(run_folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("devices", [1]), ("devices", {"a": []}), ("selection", 5), ("rank", "x"), ("num_events", 1.5), ("source", None)],
+)
+def test_a_manifest_of_odd_types_is_refused(run_folder, name, value):
+    path = run_folder / "trace.json"
+    manifest = json.loads(path.read_text())
+    manifest["info"][name] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match=f"damaged.*{name}"):
+        profsuite.load(run_folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(run_folder):
+    (run_folder / "slice.arrow").unlink()
+    os.mkfifo(run_folder / "slice.arrow")
+    with pytest.raises(TraceError, match=r"slice.arrow is missing or damaged"):
+        profsuite.load(run_folder)
 
 
 def test_what_is_no_run_folder(tmp_path):

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -49,6 +50,34 @@ Exit codes:
 """
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever goes wrong within becomes a ``click`` exception with a one-line message."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader of our output has left (| head): nothing more to say, also at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
+    except (click.exceptions.Exit, click.ClickException, click.Abort, KeyboardInterrupt):
+        raise
+    except ProfsuiteError as error:
+        raise Failure(str(error), UNREADABLE) from error
+    except MemoryError as error:
+        raise Failure("not enough memory: --max-memory 2GB streams the trace through the cache", UNREADABLE) from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise Failure(f"{place}{error.strerror or error}", UNREADABLE) from error
+    except Exception as error:
+        if os.environ.get("PROFSUITE_DEBUG"):
+            raise
+        raise Failure(
+            f"{_place(error)}: {type(error).__name__}: {error} (a fault of profsuite, please report it; "
+            "PROFSUITE_DEBUG=1 shows the traceback)",
+            INTERNAL,
+        ) from error
+
+
 class Commands(click.Group):
     """A group that imports a command's module only when it is needed."""
 
@@ -75,35 +104,19 @@ class Commands(click.Group):
                 raise click.UsageError(f"no command {args[0]!r}; did you mean {near[0]}?", ctx=ctx)
         return super().resolve_command(ctx, args)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click's; ``--help`` is printed here, and may find its reader gone or the disk full."""
+        with _told():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; whatever goes wrong becomes a ``click`` exception with a one-line message."""
-        try:
+        with _told():
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError:
-            # The reader of our output has left (| head): nothing more to say, also at shutdown.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
-        except (click.exceptions.Exit, click.ClickException, click.Abort, KeyboardInterrupt):
-            raise
-        except ProfsuiteError as error:
-            raise Failure(str(error), UNREADABLE) from error
-        except MemoryError as error:
-            raise Failure(
-                "not enough memory: --max-memory 2GB streams the trace through the cache", UNREADABLE
-            ) from error
-        except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            raise Failure(f"{place}{error.strerror or error}", UNREADABLE) from error
-        except Exception as error:
-            if os.environ.get("PROFSUITE_DEBUG"):
-                raise
-            raise Failure(
-                f"{_place(error)}: {type(error).__name__}: {error} (a fault of profsuite, please report it; "
-                "PROFSUITE_DEBUG=1 shows the traceback)",
-                INTERNAL,
-            ) from error
 
     def main(
         self,
@@ -139,6 +152,9 @@ class Commands(click.Group):
 
 def run() -> None:
     """Run the program in a process of its own, and end that process."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started it, as by >&-
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)
     try:

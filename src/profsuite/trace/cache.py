@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import threading
@@ -115,9 +116,10 @@ def used_bytes() -> int:
 
 def _limit_gb() -> float:
     try:
-        return float(os.environ.get("PROFSUITE_CACHE_GB", DEFAULT_LIMIT_GB))
+        limit = float(os.environ.get("PROFSUITE_CACHE_GB", DEFAULT_LIMIT_GB))
     except ValueError:
         return DEFAULT_LIMIT_GB
+    return limit if math.isfinite(limit) else DEFAULT_LIMIT_GB
 
 
 def _entries() -> list[Path]:

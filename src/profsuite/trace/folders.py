@@ -35,6 +35,8 @@ def traces_in(folder: Path, depth: int = 0) -> list[Path]:
                 found.append(entry)
             elif depth < _DEPTH and not entry.is_symlink():
                 found += traces_in(entry, depth + 1)
+        elif entry.exists() and not entry.is_file():
+            continue  # a pipe or device: reading it might wait for ever
         elif entry.name.endswith((".json", ".json.gz", ".json.zst", ".trace.gz")):
             start = _peek(entry)
             if _is_trace(start) or (_is_named_as_trace(entry.name) and _is_broken(start)):

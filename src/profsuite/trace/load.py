@@ -371,8 +371,14 @@ def _spill(source: Source, use_c: bool, folder: Path, done: Callable[[int], None
     try:
         scanner = native.Scanner() if use_c else fallback.Scanner()
         spill.write(scanner, source.chunks(), building, done)
-        shutil.rmtree(folder, ignore_errors=True)
-        building.replace(folder)
+        # Another process may have streamed the same meanwhile, and read it now.
+        if _spilled(folder, source.name) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                building.replace(folder)
+            except OSError:
+                if _spilled(folder, source.name) is None:
+                    raise
         trace_cache.prune()
     except TraceError as error:
         raise TraceError(_named(source, error)) from None

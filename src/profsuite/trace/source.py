@@ -24,6 +24,9 @@ LOOK = 4096
 BLOCK = 1 << 20
 """Bytes read, or unpacked, at a time."""
 
+PIECE = 1 << 12
+"""Bytes of a zstd stream that are unpacked at a time: Arrow keeps to itself what it unpacked just before a fault."""
+
 ZSTD = b"\x28\xb5\x2f\xfd"
 """What a zstd frame begins with."""
 
@@ -39,6 +42,12 @@ _FORMATS = {
     b"ARROW1": "an Arrow file; a run folder is opened by its folder",
     b"SQLite format 3": "an SQLite database (Nsight Systems?)",
     b"\x7fELF": "a program",
+    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
+    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
+    b"{\0": "text in UTF-16; save it as UTF-8",
+    b"[\0": "text in UTF-16; save it as UTF-8",
+    b"\0{": "text in UTF-16; save it as UTF-8",
+    b"\0[": "text in UTF-16; save it as UTF-8",
     b"\x80": "a pickle (a memory snapshot? profsuite memory reads those)",
     b"\n": "a binary protobuf, but neither XLA's planes (xplane.pb) nor a Perfetto file of one rank that "
     "profsuite wrote",
@@ -295,15 +304,21 @@ def _unpack_zstd(source: Source) -> Iterator[bytes]:
     import pyarrow as pa
 
     total = 0
+    pieces: list[bytes] = []
     try:
         with pa.CompressedInputStream(pa.PythonFile(cast("Any", _Stored(source)), "r"), "zstd") as stream:
-            while out := stream.read(BLOCK):
+            while out := stream.read(PIECE):
                 total += len(out)
                 if _is_too_much(source, total):
                     return
-                yield out
+                pieces.append(out)
+                if len(pieces) * PIECE >= BLOCK:
+                    yield b"".join(pieces)
+                    pieces.clear()
     except OSError as error:
         source.fault = f"The zstd stream is damaged near byte {source.consumed:,} ({error})."
+    if pieces:
+        yield b"".join(pieces)
 
 
 def first_unpacked(data: bytes, size: int) -> bytes:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,8 +23,17 @@ OLDEST = min(ADDED) - 1
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether ``path`` is a folder with a manifest."""
-    return (path / MANIFEST).is_file()
+    """Whether ``path`` is a folder with a manifest, and not one with a profiler's trace that has the same name."""
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        return False
+    if (path / f"{TABLES[0].name}.arrow").is_file():  # also where the manifest is damaged
+        return True
+    try:
+        with manifest.open("rb") as stream:
+            return FORMAT.encode() in stream.read(64)
+    except OSError:
+        return False
 
 
 def save(trace: Trace, path: Path) -> Path:
@@ -75,6 +85,8 @@ def open_folder(path: Path) -> Trace:
             continue
         name = f"{spec.name}.arrow"
         try:
+            if not (path / name).is_file():  # opening a pipe would wait for ever
+                raise FileNotFoundError("no such file")
             with pa.memory_map(str(path / name)) as source:
                 table = pa.ipc.open_file(source).read_all()
             table.validate(full=True)
@@ -85,11 +97,9 @@ def open_folder(path: Path) -> Trace:
             raise TraceError(f"{path}: {name} is not the table {spec.name!r} of this version; convert the trace again")
         tables[spec.name] = table
     _check_references(path, tables)
-    info = manifest["info"]
     try:
-        info["devices"] = tuple(info.get("devices", ()))
-        return Trace(tables, TraceInfo(**info))
-    except TypeError as error:
+        return Trace(tables, msgspec.convert(manifest["info"], TraceInfo))
+    except msgspec.ValidationError as error:
         raise TraceError(f"{path}: {MANIFEST} is damaged ({error}); convert the trace again") from error
 
 
