@@ -145,16 +145,22 @@ class Writer:
 
     def put(self, *parts: Callable[[], RawTrace]) -> None:
         """Hand over what is finished; it is written together."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="profsuite-writer", daemon=True)
-            self._thread.start()
         self._queue.put(parts)
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="profsuite-writer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending (Python 3.12), or the system has no more threads
+                return
+            self._thread = thread
 
     def finish(self, last: RawTrace | None = None) -> None:
         """Take what is queued and ``last``, write everything, end the thread."""
         thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
+        self._queue.put(None)
+        if thread is None:
+            self._work()
+        else:
             thread.join()
         if last is not None:
             self._raws.append(last)
@@ -197,6 +203,7 @@ class Writer:
             for item in items:
                 if item is None:
                     done = True
+                    self._queue.put(None)  # for the other, where ``finish`` came while the thread was being started
                     continue
                 for part in item:
                     self._take(part)

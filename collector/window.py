@@ -186,8 +186,11 @@ class _Ending:
         self._error: Exception | None = None
         self._running = threading.Lock()
         self._running.acquire()
-        # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
-        _thread.start_new_thread(self._finish, ())
+        try:
+            # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
+            _thread.start_new_thread(self._finish, ())
+        except RuntimeError:  # the interpreter is ending (Python 3.12), or the system has no more threads
+            self._finish()
         _last = self
         if traced:
             extension.wait_untraced(detached)
