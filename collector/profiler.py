@@ -216,6 +216,7 @@ class Profile:
         if not self._recording or self._stopping or os.getpid() != self._pid:
             return
         self._stopping = True
+        self._interrupts.hold()
         try:
             self._close_mark(at_end=True)
             self._guarded(self._close)
@@ -232,9 +233,9 @@ class Profile:
             self._recording = self._stopping = False
             self._window = None
             self._recorder = self._cupti = None
-            self._interrupts.remove()
             if _active is self:
                 _active = None
+            self._interrupts.remove()
 
     def names_from(self, module: Any) -> None:
         """Take the names of parameters from this nn.Module, where roles of tensors are recorded and none was given."""
@@ -601,8 +602,8 @@ class Profile:
         self._channels = []
         self._stop_roles()
         self._recording = False
-        self._interrupts.remove()
         _active = None
+        self._interrupts.remove()
 
     def _flush(self) -> None:
         """The process is ending: keep what there is."""
