@@ -6,10 +6,12 @@ that steps counts.
 
 from __future__ import annotations
 
+import builtins
 import runpy
 import sys
 import types
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +28,16 @@ def run_script(path: str, arguments: list[str]) -> None:
     except OSError as error:
         raise ProfsuiteError(f"{path}: cannot be read: {error.strerror or error}") from error
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    # As Python has them there: a path that outlives a change of folder, and the module of builtins, not its names.
+    file = str(Path.cwd() / path)
+    loader = SourceFileLoader("__main__", file)
+    main.__dict__.update(__file__=file, __loader__=loader, __builtins__=builtins, __cached__=None)
     sys.argv = [path, *arguments]
     sys.path[0] = str(Path(path).resolve().parent)
     # It stays there after the end: what the script left behind (exit handlers, threads) still needs it.
     sys.modules["__main__"] = main
-    exec(compile(source, path, "exec"), main.__dict__)  # noqa: S102
+    # Nor are this file's own future statements the script's: they would turn its annotations into text.
+    exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
 
 
 def run_module(name: str, arguments: list[str]) -> None:
