@@ -49,7 +49,24 @@ def job_name() -> str:
     if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1 and all(address):
         # The agent's process, or the launcher's: another launch on the same port is another job.
         return ":".join([*parts, *address, str(os.getppid()) if address[0] in ("localhost", "127.0.0.1") else ""])
-    return uuid.uuid4().hex
+    own = uuid.uuid4().hex
+    return _agreed(own) or own
+
+
+def _agreed(proposal: str) -> str | None:
+    """The first proposal of any rank, by the store of the process group; None where no other rank is to be asked.
+
+    For ranks that no launcher has told the world size, such as those of ``torch.multiprocessing.spawn``.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:
+        return None
+    try:
+        store: Any = dist.distributed_c10d._get_default_store()
+        return str(store.compare_set("profsuite/job", "", proposal).decode())
+    except Exception:  # the rank that keeps the store may be gone, a store need not compare, and it is private to torch
+        return None
 
 
 def claim(path: Path, rank: int, job: str) -> Path:
