@@ -7,13 +7,15 @@ that steps counts.
 from __future__ import annotations
 
 import builtins
+import os
 import runpy
 import sys
+import threading
 import types
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from profsuite.errors import ProfsuiteError
 
@@ -104,11 +106,35 @@ class OptimizerSteps:
             self._due = True
 
 
+class Exits:
+    """Ends ``prof`` before ``os._exit``, which runs no exit handlers; a context manager.
+
+    Only on the thread that records and in the process that does: forked children end by ``os._exit`` as a rule.
+    """
+
+    def __init__(self, prof: Profile) -> None:
+        self._prof = prof
+        self._exit = os._exit
+        self._thread, self._pid = threading.get_ident(), os.getpid()
+
+    def __enter__(self) -> None:
+        os._exit = self._leave
+
+    def __exit__(self, *_: object) -> None:
+        if os._exit == self._leave:
+            os._exit = self._exit
+
+    def _leave(self, status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) == (self._pid, self._thread):
+            self._prof._flush()
+        self._exit(status)
+
+
 def record(prof: Profile, target: str, arguments: list[str], *, module: bool = False) -> None:
     """Run a script (or a module) under ``prof``; what it raises, passes."""
     run = run_module if module else run_script
     prof.script = None if module else target
-    with prof, OptimizerSteps(prof.step) as steps:
+    with prof, OptimizerSteps(prof.step) as steps, Exits(prof):
         run(target, arguments)
         if not steps.count and not prof._stepped:
             prof._note("no optimizer step was seen: steps are found by torch.optim; call prof.step() in the script")

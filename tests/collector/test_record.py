@@ -117,6 +117,13 @@ def test_the_scripts_own_exception_and_exit_code(folder):
     assert "fault of profsuite" not in done.stderr
 
 
+def test_a_script_that_leaves_at_once(folder):
+    (folder / "leaves.py").write_text(TRAIN + "if os.fork() == 0: os._exit(3)\nos.wait(); os._exit(7)\n")
+    done = run(folder, *FAST, "leaves.py", code=7)
+    assert "Traceback" not in done.stderr
+    assert len(numbers(folder / "runs" / "leaves")) == 12
+
+
 def test_a_script_without_an_optimizer(folder):
     (folder / "infer.py").write_text("import torch\nfor _ in range(3): torch.ones(3) + 1\n")
     done = run(folder, *FAST, "infer.py")
