@@ -49,7 +49,24 @@ def job_name() -> str:
     if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1 and all(address):
         # The agent's process, or the launcher's: another launch on the same port is another job.
         return ":".join([*parts, *address, str(os.getppid()) if address[0] in ("localhost", "127.0.0.1") else ""])
-    return uuid.uuid4().hex
+    own = uuid.uuid4().hex
+    return _agreed(own) or own
+
+
+def _agreed(proposal: str) -> str | None:
+    """The first proposal of any rank, by the store of the process group; None where no other rank is to be asked.
+
+    For ranks that no launcher has told the world size, such as those of ``torch.multiprocessing.spawn``.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:
+        return None
+    try:
+        store: Any = dist.distributed_c10d._get_default_store()
+        return str(store.compare_set("profsuite/job", "", proposal).decode())
+    except Exception:  # the rank that keeps the store may be gone, a store need not compare, and it is private to torch
+        return None
 
 
 def claim(path: Path, rank: int, job: str) -> Path:
@@ -145,16 +162,22 @@ class Writer:
 
     def put(self, *parts: Callable[[], RawTrace]) -> None:
         """Hand over what is finished; it is written together."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="profsuite-writer", daemon=True)
-            self._thread.start()
         self._queue.put(parts)
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="profsuite-writer", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending (Python 3.12), or the system has no more threads
+                return
+            self._thread = thread
 
     def finish(self, last: RawTrace | None = None) -> None:
         """Take what is queued and ``last``, write everything, end the thread."""
         thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
+        self._queue.put(None)
+        if thread is None:
+            self._work()
+        else:
             thread.join()
         if last is not None:
             self._raws.append(last)
@@ -197,6 +220,7 @@ class Writer:
             for item in items:
                 if item is None:
                     done = True
+                    self._queue.put(None)  # for the other, where ``finish`` came while the thread was being started
                     continue
                 for part in item:
                     self._take(part)

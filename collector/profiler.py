@@ -14,6 +14,7 @@ the training; what cannot work at all (two profilers at once, nonsense settings)
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 import time
@@ -156,7 +157,23 @@ class Profile:
         self._end(calibrate=error is None)
 
     def __call__(self, function: Function) -> Function:
-        """As a decorator: each call is a recording of its own."""
+        """As a decorator: each call is a recording of its own; coroutines and generators from first step to end."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def in_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with Profile(self.path, self.config, *self._watched):
+                    return await function(*args, **kwargs)
+
+            return in_coroutine  # type: ignore[return-value]
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def in_generator(*args: Any, **kwargs: Any) -> Any:
+                with Profile(self.path, self.config, *self._watched):
+                    return (yield from function(*args, **kwargs))
+
+            return in_generator  # type: ignore[return-value]
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -216,6 +233,7 @@ class Profile:
         if not self._recording or self._stopping or os.getpid() != self._pid:
             return
         self._stopping = True
+        self._interrupts.hold()
         try:
             self._close_mark(at_end=True)
             self._guarded(self._close)
@@ -225,16 +243,16 @@ class Profile:
             self._stop_roles()
             self._stopped_ns = time.time_ns()
             self._say_what_is_unknown()
-            if calibrate and self._num_windows:
+            if calibrate and self._recorded:
                 self._guarded(self._calibrate)
             self._writer.finish(self._own_rows())
         finally:
             self._recording = self._stopping = False
             self._window = None
             self._recorder = self._cupti = None
-            self._interrupts.remove()
             if _active is self:
                 _active = None
+            self._interrupts.remove()
 
     def names_from(self, module: Any) -> None:
         """Take the names of parameters from this nn.Module, where roles of tensors are recorded and none was given."""
@@ -396,6 +414,7 @@ class Profile:
             taken = window.stop()
             if taken.problem is not None:
                 self._recorded.pop()
+                self._note(f"a window was lost: {taken.problem}")
             self._put(functools.partial(self._columns, taken, self._num_windows))
         self._cost["stop"].append(time.perf_counter_ns() - begin)
 
@@ -601,8 +620,8 @@ class Profile:
         self._channels = []
         self._stop_roles()
         self._recording = False
-        self._interrupts.remove()
         _active = None
+        self._interrupts.remove()
 
     def _flush(self) -> None:
         """The process is ending: keep what there is."""

@@ -6,12 +6,16 @@ that steps counts.
 
 from __future__ import annotations
 
+import builtins
+import os
 import runpy
 import sys
+import threading
 import types
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from profsuite.errors import ProfsuiteError
 
@@ -26,12 +30,16 @@ def run_script(path: str, arguments: list[str]) -> None:
     except OSError as error:
         raise ProfsuiteError(f"{path}: cannot be read: {error.strerror or error}") from error
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    # As Python has them there: a path that outlives a change of folder, and the module of builtins, not its names.
+    file = str(Path.cwd() / path)
+    loader = SourceFileLoader("__main__", file)
+    main.__dict__.update(__file__=file, __loader__=loader, __builtins__=builtins, __cached__=None)
     sys.argv = [path, *arguments]
     sys.path[0] = str(Path(path).resolve().parent)
     # It stays there after the end: what the script left behind (exit handlers, threads) still needs it.
     sys.modules["__main__"] = main
-    exec(compile(source, path, "exec"), main.__dict__)  # noqa: S102
+    # Nor are this file's own future statements the script's: they would turn its annotations into text.
+    exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
 
 
 def run_module(name: str, arguments: list[str]) -> None:
@@ -98,11 +106,35 @@ class OptimizerSteps:
             self._due = True
 
 
+class Exits:
+    """Ends ``prof`` before ``os._exit``, which runs no exit handlers; a context manager.
+
+    Only on the thread that records and in the process that does: forked children end by ``os._exit`` as a rule.
+    """
+
+    def __init__(self, prof: Profile) -> None:
+        self._prof = prof
+        self._exit = os._exit
+        self._thread, self._pid = threading.get_ident(), os.getpid()
+
+    def __enter__(self) -> None:
+        os._exit = self._leave
+
+    def __exit__(self, *_: object) -> None:
+        if os._exit == self._leave:
+            os._exit = self._exit
+
+    def _leave(self, status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) == (self._pid, self._thread):
+            self._prof._flush()
+        self._exit(status)
+
+
 def record(prof: Profile, target: str, arguments: list[str], *, module: bool = False) -> None:
     """Run a script (or a module) under ``prof``; what it raises, passes."""
     run = run_module if module else run_script
     prof.script = None if module else target
-    with prof, OptimizerSteps(prof.step) as steps:
+    with prof, OptimizerSteps(prof.step) as steps, Exits(prof):
         run(target, arguments)
         if not steps.count and not prof._stepped:
             prof._note("no optimizer step was seen: steps are found by torch.optim; call prof.step() in the script")

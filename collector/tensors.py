@@ -56,7 +56,8 @@ class TensorRoles:
         self._found: list[_Sighting] = []
         self._opened = False
         self._handle: Any = None
-        self._lock = threading.Lock()
+        # A signal that ends the recording may come while this very thread holds it.
+        self._lock = threading.RLock()
         self._pid = os.getpid()
         self.problem: str | None = None
 

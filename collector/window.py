@@ -72,6 +72,7 @@ class Window:
         self._early: Any = None
         self._prepared = False
         self._started = 0
+        self._thread = 0
 
     def prepare(self) -> None:
         """Make Kineto ready, the slow part of a start; ``BusyError`` if a profiler is active."""
@@ -87,6 +88,7 @@ class Window:
             self.prepare()
         refuse_if_busy()
         self._started = time.time_ns()
+        self._thread = threading.get_ident()
         self._early = None
         if self.config.shapes and not self.config.json and self._can_detach(self._session):
             self._early = self._start_early()
@@ -110,6 +112,9 @@ class Window:
 
         lost = not getattr(profiler, "_is_profiler_enabled", True)
         session, self._session, self._prepared = self._session, None, False
+        if not self.config.all_threads and threading.get_ident() != self._thread:
+            problem = "the window was ended on another thread than it began on, which torch does not allow"
+            return Taken(None, self.config, None, self._started, problem=problem)
         try:
             if not lost and self._can_detach(session):
                 ending = _Ending(self.extension, traced=self.config.stacks)
@@ -186,8 +191,11 @@ class _Ending:
         self._error: Exception | None = None
         self._running = threading.Lock()
         self._running.acquire()
-        # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
-        _thread.start_new_thread(self._finish, ())
+        try:
+            # Not threading.Thread, whose start makes thirty calls that a tracer would take for the program's.
+            _thread.start_new_thread(self._finish, ())
+        except RuntimeError:  # the interpreter is ending (Python 3.12), or the system has no more threads
+            self._finish()
         _last = self
         if traced:
             extension.wait_untraced(detached)

@@ -1,5 +1,6 @@
 """``profsuite.profile`` as users call it."""
 
+import asyncio
 import gc
 import json
 import os
@@ -12,6 +13,7 @@ import pytest
 
 import profsuite
 from profsuite.collector.config import ProfsuiteWarning
+from profsuite.collector.output import job_name
 from profsuite.collector.window import BusyError
 from profsuite.errors import ProfsuiteError
 
@@ -127,6 +129,63 @@ def test_decorator(tmp_path, model):
     assert job(1) == 1
     assert job.__name__ == "job"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-2"]
+
+
+def test_decorated_coroutines_and_generators_are_recorded_while_they_run(tmp_path):
+    @profsuite.profile(tmp_path / "coroutine", engine="kineto", channels=())
+    async def coroutine():
+        return torch.ones(2).add(1)
+
+    @profsuite.profile(tmp_path / "generator", engine="kineto", channels=())
+    def generator():
+        yield torch.ones(2).add(1)
+        return 3
+
+    def outer():
+        assert (yield from generator()) == 3
+
+    assert asyncio.run(coroutine()).tolist() == [2, 2]
+    assert len(list(outer())) == 1
+    for name in ("coroutine", "generator"):
+        trace = profsuite.load(tmp_path / name)
+        assert "aten::add" in trace.words("slice", "name")
+
+
+def test_a_window_ended_on_another_thread_is_told(tmp_path):
+    prof = profsuite.profile(tmp_path / "run", engine="kineto", channels=())
+
+    started, stopped = threading.Event(), threading.Event()
+
+    def work():
+        prof.start()
+        session = prof._window._session
+        torch.ones(2).add(1)
+        started.set()
+        stopped.wait(30)
+        session.__exit__(None, None, None)  # what only this thread can
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert started.wait(30)
+    prof.stop()
+    stopped.set()
+    thread.join()
+    assert any("ended on another thread" in note for note in prof.notes), prof.notes
+    assert prof.facts()["recorded_ns"] == []
+
+
+def test_ranks_that_nobody_told_of_each_other_agree_on_a_job(monkeypatch):
+    for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    dist = torch.distributed
+    assert job_name() != job_name()
+    store = dist.HashStore()
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
+    assert job_name() == job_name()
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: None)
+    assert job_name() != job_name()
 
 
 def test_export(tmp_path, model):

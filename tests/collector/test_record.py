@@ -54,7 +54,8 @@ def folder(tmp_path):
 
 def test_steps_of_an_unchanged_script(folder):
     done = run(folder, "--steps", "4:6", *FAST, "train.py", "--lr", "1", "--steps", "x", "--help")
-    assert done.stdout.strip() == f"['--lr', '1', '--steps', 'x', '--help'] __main__ train.py {folder.name}"
+    file = folder / "train.py"
+    assert done.stdout.strip() == f"['--lr', '1', '--steps', 'x', '--help'] __main__ {file} {folder.name}"
     assert numbers(folder / "runs" / "train") == [4, 5]
     trace = profsuite.load(folder / "runs" / "train")
     words = trace.words("slice", "name")
@@ -83,14 +84,27 @@ def test_a_module(folder):
     assert len(numbers(folder / "runs" / "job")) == 12
 
 
+def test_a_script_finds_what_python_gives_it(folder):
+    (folder / "words.py").write_text(
+        "import sys\n"
+        "words = {k: v for k, v in globals().items() if k.startswith('__') and k != '__annotations__'}\n"
+        "print(sys.argv, sys.path[0], type(__builtins__).__name__, __loader__.get_filename(), sorted(words))\n"
+        "def typed(number: int): pass\n"
+        "print(typed.__annotations__)\n"
+        "print(__file__, __spec__, __package__, sys.modules['__main__'].words is words)\n"
+    )
+    plain = subprocess.run([sys.executable, "words.py", "a"], cwd=folder, capture_output=True, text=True, check=True)
+    assert run(folder, *FAST, "words.py", "a").stdout == plain.stdout
+
+
 def test_the_scripts_own_exception_and_exit_code(folder):
     (folder / "fails.py").write_text(TRAIN + "\ndef f():\n    raise KeyError('mine')\nf()\n")
     done = run(folder, *FAST, "fails.py", code=1)
     lines = [line for line in done.stderr.splitlines() if line.startswith(("Traceback", "  File", "KeyError"))]
     assert [line.partition(", line")[0] for line in lines[:3]] == [
         "Traceback (most recent call last):",
-        '  File "fails.py"',
-        '  File "fails.py"',
+        f'  File "{folder / "fails.py"}"',
+        f'  File "{folder / "fails.py"}"',
     ]
     assert lines[3] == "KeyError: 'mine'"
     assert len(numbers(folder / "runs" / "fails")) == 12
@@ -101,6 +115,13 @@ def test_the_scripts_own_exception_and_exit_code(folder):
     done = run(folder, *FAST, "broken.py", code=1)
     assert "SyntaxError" in done.stderr
     assert "fault of profsuite" not in done.stderr
+
+
+def test_a_script_that_leaves_at_once(folder):
+    (folder / "leaves.py").write_text(TRAIN + "if os.fork() == 0: os._exit(3)\nos.wait(); os._exit(7)\n")
+    done = run(folder, *FAST, "leaves.py", code=7)
+    assert "Traceback" not in done.stderr
+    assert len(numbers(folder / "runs" / "leaves")) == 12
 
 
 def test_a_script_without_an_optimizer(folder):

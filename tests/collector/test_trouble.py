@@ -19,6 +19,8 @@ import pytest
 
 import profsuite
 from profsuite.collector.config import ProfsuiteWarning
+from profsuite.collector.output import Writer
+from profsuite.collector.tensors import TensorRoles
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -135,6 +137,69 @@ def test_sigint_flushes_and_is_a_keyboard_interrupt(tmp_path):
     assert code in (1, -signal.SIGINT)
     assert "KeyboardInterrupt" in errors
     assert len(steps_of(tmp_path / "run")) > 10
+
+
+@pytest.mark.parametrize(("count", "written"), [(1, True), (2, True), (3, False)])
+def test_a_signal_while_it_is_written_waits_until_it_is(tmp_path, monkeypatch, count, written):
+    # Ctrl-C under a launcher: the terminal's signal, and then the launcher's.
+    write = Writer._write
+
+    def interrupted(writer):
+        for _ in range(count):
+            signal.raise_signal(signal.SIGINT)
+        write(writer)
+
+    prof = profsuite.profile(tmp_path / "run", **DEEP)
+    prof.start()
+    train()
+    prof.step()
+    # The end writes on this thread; the other must not write before.
+    monkeypatch.setattr(Writer, "_due", lambda writer: False)
+    monkeypatch.setattr(Writer, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prof.stop()
+    assert (tmp_path / "run" / "rank_0").exists() is written
+    assert not prof._recording
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_while_tensors_are_looked_at(tmp_path, monkeypatch):
+    note_step = TensorRoles._note_step
+    ended = []
+
+    def interrupted(roles, optimizer):
+        note_step(roles, optimizer)
+        prof.stop()  # as a signal's handler would, on this thread
+
+    def work():
+        net = torch.nn.Linear(4, 4)
+        with prof:
+            net(torch.ones(4, 4)).sum().backward()
+            torch.optim.SGD(net.parameters()).step()
+        ended.append(prof.folder)
+
+    monkeypatch.setattr(TensorRoles, "_note_step", interrupted)
+    prof = profsuite.profile(tmp_path / "run", memory=True, **DEEP)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(timeout=30)
+    assert ended == [tmp_path / "run" / "rank_0"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"stacks": True}, {"engine": "recorder"}])
+def test_an_end_that_can_start_no_thread(tmp_path, monkeypatch, settings):
+    # In exit handlers Python 3.12 starts none.
+    def refuse(*args, **kwargs):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with profsuite.profile(tmp_path / "run", **DEEP | settings) as prof:
+        for _ in range(3):
+            train()
+            prof.step()
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        monkeypatch.setattr("_thread.start_new_thread", refuse)
+    assert prof.notes == []
+    assert steps_of(tmp_path / "run") == [0, 1, 2]
 
 
 def test_handlers_of_before_are_called_and_put_back(tmp_path):
