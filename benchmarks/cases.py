@@ -274,7 +274,10 @@ def analyze(bench: Bench) -> list[Row]:
 
 
 def critical_path(bench: Bench) -> list[Row]:
-    """The critical path of a whole trace, after loading; the peer's is of one step of it."""
+    """The critical path of a whole trace, after loading; the peer's is of one step of it.
+
+    So the ratio is of unequal work and has nothing to reach; ``analyses`` has that of one step.
+    """
     source = bench.inputs.plain(bench.sizes.analyze)
     source.warm()
     ours = bench.tasks("critical_path", source)
@@ -283,7 +286,7 @@ def critical_path(bench: Bench) -> list[Row]:
         alone = [run.said["stages"]["critical_path"] for run in theirs]
         rows += [
             row("traceinsight, one step", "s", alone),
-            ratio("times faster, though of all steps", alone, seconds(ours), Need("at least", 15)),
+            ratio("times faster, though of all steps", alone, seconds(ours)),
         ]
     return rows
 
